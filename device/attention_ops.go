@@ -1,0 +1,184 @@
+package device
+
+// Append stores one row a token and head in a cache: cache[h, slot] =
+// rows[t, h] with slot = pos[t], or slots[h, pos[t]] where pos[t] is below the
+// width of slots. cache [heads, capacity, d]; rows [tokens, heads, d]; pos I32
+// [tokens], distinct, each below capacity; slots I32 [heads, n] or nil.
+func (o *Ops) Append(cache, rows, pos, slots *Tensor) {
+	c := o.begin("Append")
+	d := c.dims("rows", rows, real, 3)
+	c.arg("cache", cache, real, d[1], -1, d[2])
+	c.arg("pos", pos, i32, d[0])
+	c.optional("slots", slots, i32, d[1], -1)
+	c.run(func(k Kernels) error { return k.Append(cache, rows, pos, slots) })
+}
+
+// PermuteRows reorders the first n rows of every head in place: row i becomes
+// the former row order[h, i]; with inverse, the former row i goes to
+// order[h, i]. t [heads, capacity, d]; order I32 [heads, n], a permutation of
+// 0…n−1 for each head.
+func (o *Ops) PermuteRows(t, order *Tensor, inverse bool) {
+	c := o.begin("PermuteRows", inverse)
+	d := c.dims("t", t, real, 3)
+	n := c.dims("order", order, i32, 2)[1]
+	c.arg("order", order, i32, d[0], -1)
+	c.require(n <= d[1], "order has %d rows, t %d", n, d[1])
+	c.run(func(k Kernels) error { return k.PermuteRows(t, order, inverse) })
+}
+
+// Attend is exact attention of every token over the rows from ≤ j ≤ pos[t]:
+// softmax(scale·q·k)·v and its log-sum-exp. Query heads h·g … h·g+g−1 share key
+// head h. An empty range gives Out = 0 and LSE = −Inf. Rows outside the range
+// are not read. The order of the sums depends on the range alone, never on the
+// capacity.
+func (o *Ops) Attend(a AttendArgs) {
+	c := o.begin("Attend", a.Scale)
+	q := c.dims("q", a.Q, real, 3)
+	k := c.dims("k", a.K, real, 3)
+	c.arg("k", a.K, real, -1, -1, q[2])
+	v := c.dims("v", a.V, real, 3)
+	c.arg("v", a.V, real, k[0], k[1], -1)
+	c.group(q[1], k[0])
+	c.partial(a.Out, q[0], q[1], v[2])
+	c.optional("from", a.From, i32, 1)
+	c.arg("pos", a.Pos, i32, q[0])
+	c.optional("read", a.Read, i64, 1)
+	c.run(func(kn Kernels) error { return kn.Attend(a) })
+}
+
+// Merge joins attention over two disjoint parts of the keys into dst [tokens,
+// heads, dv]: the outputs weighted by exp(LSE), computed without overflow. Two
+// empty parts give 0.
+func (o *Ops) Merge(dst *Tensor, a, b Partial) {
+	c := o.begin("Merge")
+	d := c.dims("dst", dst, real, 3)
+	for _, p := range []Partial{a, b} {
+		c.partial(p, d[0], d[1], d[2])
+		c.require(p.LSE != nil, "a part has no lse")
+	}
+	c.run(func(k Kernels) error { return k.Merge(dst, a, b) })
+}
+
+// Route scores teams by their representatives: phi[t, h, g] = bias[kv, g] +
+// scale·q[t, h]·reps[kv, g], kv the key head of h.
+func (o *Ops) Route(a RouteArgs) {
+	c := o.begin("Route", a.Scale)
+	q := c.dims("q", a.Q, real, 3)
+	r := c.dims("reps", a.Reps, real, 3)
+	c.arg("reps", a.Reps, real, -1, -1, q[2])
+	c.group(q[1], r[0])
+	c.arg("bias", a.Bias, f32, r[0], r[1])
+	c.arg("phi", a.Phi, f32, q[0], q[1], r[1])
+	c.optional("read", a.Read, i64, 1)
+	c.run(func(k Kernels) error { return k.Route(a) })
+}
+
+// SampleTopK draws K teams a query head without replacement: the K largest of
+// y = phi + Gumbel noise (lower team first among equals), and for each the log
+// of its inclusion probability given the (K+1)-th largest, τ: ln c =
+// ln(1 − exp(−exp(phi − τ))); below phi − τ = −20 it is phi − τ, above 20 it
+// is 0. With at most K teams all are chosen and ln c = 0.
+//
+// Source: SANTA++, Eq. 7; Gumbel-top-k, Kool et al. (2019).
+func (o *Ops) SampleTopK(a TopKArgs) {
+	c := o.begin("SampleTopK")
+	p := c.dims("phi", a.Phi, f32, 3)
+	k := c.dims("teams", a.Teams, i32, 3)[2]
+	c.arg("teams", a.Teams, i32, p[0], p[1], -1)
+	c.arg("logc", a.LogC, f32, p[0], p[1], k)
+	c.require(k >= 1, "teams is %v: K must be at least 1", a.Teams)
+	c.draw(a.Draw, p[0])
+	c.run(func(kn Kernels) error { return kn.SampleTopK(a) })
+}
+
+// AttendSelected is attention of every query head over the rows of the teams
+// it drew, with logits scale·q·k − ln c in numerator and mass alike. Rows are
+// read once for the query heads that share a key head.
+func (o *Ops) AttendSelected(a SelectedArgs) {
+	c := o.begin("AttendSelected", a.Scale)
+	q := c.dims("q", a.Q, real, 3)
+	k := c.dims("k", a.K, real, 3)
+	c.arg("k", a.K, real, -1, -1, q[2])
+	v := c.dims("v", a.V, real, 3)
+	c.arg("v", a.V, real, k[0], k[1], -1)
+	c.group(q[1], k[0])
+	c.partial(a.Out, q[0], q[1], v[2])
+	c.arg("offsets", a.Offsets, i32, k[0], -1)
+	n := c.dims("teams", a.Teams, i32, 3)[2]
+	c.arg("teams", a.Teams, i32, q[0], q[1], -1)
+	c.arg("logc", a.LogC, f32, q[0], q[1], n)
+	c.optional("read", a.Read, i64, 1)
+	c.run(func(kn Kernels) error { return kn.AttendSelected(a) })
+}
+
+// GatherRows writes dst[i] = src[ids[i]]. dst [n, d]; src [rows, d], same
+// type; ids I32 [n].
+func (o *Ops) GatherRows(dst, src, ids *Tensor) {
+	c := o.begin("GatherRows")
+	d := c.dims("dst", dst, real, 2)
+	c.arg("src", src, real, -1, d[1])
+	c.arg("ids", ids, i32, d[0])
+	c.require(c.err != nil || dst.DType == src.DType, "src is %v, dst %v", src, dst)
+	c.run(func(k Kernels) error { return k.GatherRows(dst, src, ids) })
+}
+
+// Distances writes squared Euclidean distances dst[p, i] = max(0, (−2·x[i]·
+// points[p] + |x[i]|²) + |points[p]|²), in float64 rounded once. dst F32
+// [points, n]; x [n, d]; points [points, d].
+func (o *Ops) Distances(dst, x, points *Tensor) {
+	c := o.begin("Distances")
+	d := c.dims("x", x, real, 2)
+	p := c.dims("points", points, real, 2)
+	c.arg("points", points, real, -1, d[1])
+	c.arg("dst", dst, f32, p[0], d[0])
+	c.run(func(k Kernels) error { return k.Distances(dst, x, points) })
+}
+
+// Nearest writes labels[i] = argminⱼ |centers[j]|² − 2·x[i]·centers[j], the
+// lower center among equals. The product is summed in float64 (float32 on a
+// GPU), |centers[j]|² in float32, their difference rounded once to float32.
+// labels I32 [n]; x [n, d]; centers F32 [k, d].
+func (o *Ops) Nearest(labels, x, centers *Tensor) {
+	c := o.begin("Nearest")
+	d := c.dims("x", x, real, 2)
+	c.arg("centers", centers, f32, -1, d[1])
+	c.arg("labels", labels, i32, d[0])
+	c.run(func(k Kernels) error { return k.Nearest(labels, x, centers) })
+}
+
+// Sample draws the next token: the repetition penalty on seen tokens (logits
+// above 0 divided, below multiplied), temperature, then top-k, top-p and min-p
+// in this order as in transformers, and an inverse-CDF draw over the kept
+// tokens in id order with one Philox word of layer TokenLayer. Temperature 0
+// takes the largest penalised logit, the lower id among equals.
+func (o *Ops) Sample(a SampleArgs) {
+	c := o.begin("Sample")
+	vocab := c.dims("logits", a.Logits, f32, 1)[0]
+	c.arg("id", a.ID, i32, 1)
+	c.arg("seen", a.Seen, i32, vocab)
+	c.arg("settings", a.Settings, f32, NumSettings)
+	c.arg("seed", a.Seed, u32, 2)
+	c.arg("pos", a.Pos, i32, 1)
+	c.run(func(k Kernels) error { return k.Sample(a) })
+}
+
+// TopLogProbs writes the n most probable tokens with their natural-log
+// probabilities under softmax(logits), and that of the token ID.
+func (o *Ops) TopLogProbs(a LogProbArgs) {
+	c := o.begin("TopLogProbs")
+	vocab := c.dims("logits", a.Logits, f32, 1)[0]
+	n := c.dims("ids", a.IDs, i32, 1)[0]
+	c.arg("logprobs", a.LogProbs, f32, n)
+	c.arg("chosen", a.Chosen, f32, 1)
+	c.arg("id", a.ID, i32, 1)
+	c.require(n <= vocab, "%d of %d tokens", n, vocab)
+	c.run(func(k Kernels) error { return k.TopLogProbs(a) })
+}
+
+// MarkSeen sets seen[ids[i]] = 1. seen I32 [vocab]; ids I32 [n].
+func (o *Ops) MarkSeen(seen, ids *Tensor) {
+	c := o.begin("MarkSeen")
+	c.dims("seen", seen, i32, 1)
+	c.dims("ids", ids, i32, 1)
+	c.run(func(k Kernels) error { return k.MarkSeen(seen, ids) })
+}

@@ -1,0 +1,185 @@
+package device
+
+import "fmt"
+
+// Tensor is a strided view of a device's memory. Views share the Buffer of
+// the tensor they were cut from and are valid until Device.Free frees that.
+//
+// Cutting a view out of bounds is a programming mistake that cannot be
+// returned from an expression; the view then carries the error, and the first
+// operation that is given it fails with it.
+type Tensor struct {
+	Name   string
+	DType  DType
+	Shape  []int // elements a dimension, outermost first
+	Stride []int // elements from one index to the next; 0 repeats
+	Offset int   // elements from the start of Buffer to element [0, 0, …]
+	Buffer any   // the device's own handle
+
+	err error
+}
+
+// NewTensor describes a contiguous tensor over buffer. Devices call it;
+// everyone else gets tensors from Device.New and Device.Import.
+func NewTensor(name string, t DType, buffer any, shape ...int) *Tensor {
+	stride := make([]int, len(shape))
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		stride[i] = n
+		n *= shape[i]
+	}
+	return &Tensor{Name: name, DType: t, Shape: append([]int(nil), shape...), Stride: stride, Buffer: buffer}
+}
+
+// Err returns the mistake made when this view was cut, or nil.
+func (t *Tensor) Err() error { return t.err }
+
+// Rank is the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.Shape) }
+
+// Len is the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes is the size of the elements, in bytes.
+func (t *Tensor) Bytes() int { return t.Len() * t.DType.Size() }
+
+// Contiguous reports whether the elements lie in row-major order without gaps.
+func (t *Tensor) Contiguous() bool {
+	n := 1
+	for i := len(t.Shape) - 1; i >= 0; i-- {
+		if t.Shape[i] != 1 && t.Stride[i] != n {
+			return false
+		}
+		n *= t.Shape[i]
+	}
+	return true
+}
+
+// RowsContiguous reports whether the innermost dimension has no gaps: what
+// every kernel needs.
+func (t *Tensor) RowsContiguous() bool {
+	last := len(t.Shape) - 1
+	return last < 0 || t.Shape[last] == 1 || t.Stride[last] == 1
+}
+
+// Slice is the view with dimension dim cut to [from, to).
+func (t *Tensor) Slice(dim, from, to int) *Tensor {
+	if dim < 0 || dim >= len(t.Shape) || from < 0 || to < from || to > t.Shape[dim] {
+		return t.bad("slice [%d:%d] of dimension %d", from, to, dim)
+	}
+	v := t.view(append([]int(nil), t.Shape...), append([]int(nil), t.Stride...))
+	v.Offset += from * t.Stride[dim]
+	v.Shape[dim] = to - from
+	return v
+}
+
+// Index is the view at position i of dimension dim, without that dimension.
+func (t *Tensor) Index(dim, i int) *Tensor {
+	v := t.Slice(dim, i, i+1)
+	if v.err != nil {
+		return v
+	}
+	v.Shape = append(v.Shape[:dim], v.Shape[dim+1:]...)
+	v.Stride = append(v.Stride[:dim], v.Stride[dim+1:]...)
+	return v
+}
+
+// Unflatten is the view with dimension dim split into sizes, whose product
+// must be its length: a [tokens, heads·d] matrix becomes [tokens, heads, d].
+func (t *Tensor) Unflatten(dim int, sizes ...int) *Tensor {
+	n := 1
+	for _, s := range sizes {
+		n *= s
+	}
+	if dim < 0 || dim >= len(t.Shape) || n != t.Shape[dim] {
+		return t.bad("unflatten of dimension %d into %v", dim, sizes)
+	}
+	var shape, stride []int
+	shape = append(append(append(shape, t.Shape[:dim]...), sizes...), t.Shape[dim+1:]...)
+	stride = append(stride, t.Stride[:dim]...)
+	for i := range sizes {
+		inner := 1
+		for _, s := range sizes[i+1:] {
+			inner *= s
+		}
+		stride = append(stride, t.Stride[dim]*inner)
+	}
+	return t.view(shape, append(stride, t.Stride[dim+1:]...))
+}
+
+// Transpose is the view with dimensions a and b exchanged.
+func (t *Tensor) Transpose(a, b int) *Tensor {
+	if a < 0 || b < 0 || a >= len(t.Shape) || b >= len(t.Shape) {
+		return t.bad("transpose of dimensions %d and %d", a, b)
+	}
+	v := t.view(append([]int(nil), t.Shape...), append([]int(nil), t.Stride...))
+	v.Shape[a], v.Shape[b] = v.Shape[b], v.Shape[a]
+	v.Stride[a], v.Stride[b] = v.Stride[b], v.Stride[a]
+	return v
+}
+
+// Repeat is the view with a new dimension dim of n equal entries; it can be
+// read, not written.
+func (t *Tensor) Repeat(dim, n int) *Tensor {
+	if dim < 0 || dim > len(t.Shape) || n < 1 {
+		return t.bad("repeat %d times as dimension %d", n, dim)
+	}
+	shape := append(append(append([]int(nil), t.Shape[:dim]...), n), t.Shape[dim:]...)
+	stride := append(append(append([]int(nil), t.Stride[:dim]...), 0), t.Stride[dim:]...)
+	return t.view(shape, stride)
+}
+
+// String gives name, type and shape, as errors print them.
+func (t *Tensor) String() string {
+	if t == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("%s %s%v", t.Name, t.DType, t.Shape)
+}
+
+func (t *Tensor) view(shape, stride []int) *Tensor {
+	return &Tensor{Name: t.Name, DType: t.DType, Shape: shape, Stride: stride, Offset: t.Offset, Buffer: t.Buffer, err: t.err}
+}
+
+func (t *Tensor) bad(format string, args ...any) *Tensor {
+	v := *t
+	if v.err == nil {
+		v.err = fmt.Errorf("%s of %v is out of bounds", fmt.Sprintf(format, args...), t)
+	}
+	return &v
+}
+
+// Weight is a matrix [out, in] as checkpoints store it, in one or more row
+// blocks that share their input: q‖k‖v, gate‖up. A product with it writes the
+// blocks' outputs side by side.
+type Weight struct {
+	Parts []*Tensor // [outᵢ, in]
+	Bias  []*Tensor // [outᵢ] a part, or nil for none at all
+}
+
+// Out is the sum of the parts' output widths.
+func (w Weight) Out() int {
+	n := 0
+	for _, p := range w.Parts {
+		n += p.Shape[0]
+	}
+	return n
+}
+
+// Expert is one expert's SwiGLU network.
+type Expert struct {
+	GateUp Weight // gate‖up, each [width, hidden]
+	Down   Weight // [hidden, width]
+}
+
+// Partial is attention over part of the keys. Out [tokens, heads, dv] is
+// normalised within the part. LSE [tokens, heads] F32 is the NATURAL log of
+// Σ exp(scale·q·k − ln c), −Inf for an empty part (Out is then zero); nil when
+// nobody asks.
+type Partial struct{ Out, LSE *Tensor }
