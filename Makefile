@@ -1,0 +1,42 @@
+# make setup, build, test are all that a user needs; check before each commit.
+
+# The CPU device multiplies float32 several times faster with it; plain `go build` and `go test` work without.
+export GOEXPERIMENT := simd
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME ?= 30s
+
+.PHONY: setup build test lint check fuzz bench clean
+
+setup: # tools, Go modules, and the static library of the tokenizer
+	@tools/setup/check.sh
+	@go mod download
+	@tools/setup/archive.sh
+
+build: setup
+	go build -trimpath -ldflags '-s -w -extldflags=-Wl,--gc-sections' -o bin/generate ./cmd/generate
+
+test: setup
+	go vet ./...
+	go test ./...
+
+lint: setup
+	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt -w is due for:"; echo "$$files"; exit 1; }
+	go run $(STATICCHECK) ./...
+
+check: lint
+	go vet ./...
+	go test -race ./...
+
+fuzz: setup # every fuzz target for FUZZTIME
+	@set -e; for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+bench: setup
+	go test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin build
