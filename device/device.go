@@ -14,6 +14,8 @@ package device
 type Device interface {
 	// Name says what runs, as printed with results: "cpu", "cuda:0 NVIDIA H200".
 	Name() string
+	// DType is the type of activations and cache rows: F32 on the host.
+	DType() DType
 	// New makes a zeroed tensor. The caller frees it.
 	New(name string, t DType, shape ...int) (*Tensor, error)
 	// Import makes a read-only tensor from a checkpoint's bytes (little-endian,

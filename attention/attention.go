@@ -1,0 +1,102 @@
+// Package attention is the interface between a model's forward pass and the
+// way its cache is read. Prefill passes the exact backend to Forward, decode
+// passes another; nothing is switched inside a model.
+package attention
+
+import (
+	"blitzen/device"
+	"blitzen/kvcache"
+)
+
+// Input is one layer's attention call. The rows of the new tokens are already
+// in K and V.
+type Input struct {
+	Layer int
+	Q     *device.Tensor // [tokens, heads, dk]
+	K     *device.Tensor // [kv heads, capacity, dk]
+	V     *device.Tensor // [kv heads, capacity, dv]
+	Pos   *device.Tensor // I32 [tokens]
+	Out   *device.Tensor // [tokens, heads, dv]
+	Scale float32        // softmax scale of the checkpoint
+}
+
+// Backend computes attention for every layer of a model. It owns the tensors
+// it made until Close.
+type Backend interface {
+	// Name is printed with every result.
+	Name() string
+	// Exact reports whether every row up to the query is attended: a model may
+	// then hand over expanded keys and values instead of its cache.
+	Exact() bool
+	// Attend issues the operations of one layer.
+	Attend(ops *device.Ops, in Input)
+	// Counters is what Attend counts on the device, I64, added to with every
+	// step; nil if the backend does not count. Access explains a copy of it.
+	Counters() *device.Tensor
+	Access(counters []int64) Access
+	// Tensors are what a saved cache needs to go on with this backend; empty
+	// for exact attention.
+	Tensors() []*device.Tensor
+	Close()
+}
+
+// Access counts what decode steps read, in rows summed over layers and key
+// heads, beside what dense attention would have read on the same trajectory.
+// Prefill and the building of teams are not counted.
+type Access struct {
+	Routed int64 // representatives scored
+	Rows   int64 // distinct prompt rows read by the union of the query heads
+	Suffix int64 // rows of generated tokens
+	Dense  int64 // rows that exact attention would read
+
+	RoutedBytes int64 // of one routed row, as stored
+	RowBytes    int64 // of one row, key and value, as stored
+	// Vectors is how many vectors a row counts for: 2, a key and a value
+	// (Eq. 13), or 1 where a latent is both (Eq. 14). A routed row counts 1.
+	Vectors int64
+}
+
+// Percent is KV access in the paper's units: Eq. 13, 100·(m + 2(u + e)) / 2N',
+// or Eq. 14, 100·(r + |I|) / d, of counts summed over steps, layers and heads.
+// 0 before the first step.
+func (a Access) Percent() float64 {
+	return percent(a.Routed+a.Vectors*(a.Rows+a.Suffix), a.Vectors*a.Dense)
+}
+
+// SelectedPercent leaves the routed representatives out.
+func (a Access) SelectedPercent() float64 { return percent(a.Rows+a.Suffix, a.Dense) }
+
+// BytesPercent weighs every row with its stored width.
+func (a Access) BytesPercent() float64 { return percent(a.Bytes(), a.RowBytes*a.Dense) }
+
+// Bytes is everything read.
+func (a Access) Bytes() int64 { return a.Routed*a.RoutedBytes + (a.Rows+a.Suffix)*a.RowBytes }
+
+// Add sums counts of runs of the same model and method, so that ratios are of
+// summed counts.
+func (a Access) Add(b Access) Access {
+	if a.Vectors == 0 {
+		return b
+	}
+	a.Routed += b.Routed
+	a.Rows += b.Rows
+	a.Suffix += b.Suffix
+	a.Dense += b.Dense
+	return a
+}
+
+func percent(n, d int64) float64 {
+	if d == 0 {
+		return 0
+	}
+	return 100 * float64(n) / float64(d)
+}
+
+// NewAccess is an empty count for rows of this kind stored as t.
+func NewAccess(s kvcache.Spec, t device.DType) Access {
+	a := Access{RoutedBytes: int64(s.KeyDim * t.Size()), RowBytes: int64((s.KeyDim + s.ValueDim) * t.Size()), Vectors: 2}
+	if s.ValueIsKeyPrefix {
+		a.RowBytes, a.Vectors = a.RoutedBytes, 1
+	}
+	return a
+}

@@ -1,0 +1,53 @@
+// Package dense is exact attention: every query reads every row up to its own.
+package dense
+
+import (
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+)
+
+// Backend reads rows 0 … pos of the cache in token order.
+type Backend struct {
+	dev    device.Device
+	spec   kvcache.Spec
+	dtype  device.DType
+	counts *device.Tensor // I64 [layers]: rows read
+}
+
+// New makes the backend for a model's layers, all of one kind.
+func New(dev device.Device, specs []kvcache.Spec) (*Backend, error) {
+	counts, err := dev.New("dense.rows", device.I64, len(specs))
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{dev: dev, spec: specs[0], dtype: dev.DType(), counts: counts}, nil
+}
+
+func (b *Backend) Name() string { return "dense" }
+func (b *Backend) Exact() bool  { return true }
+
+func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
+	ops.Attend(device.AttendArgs{
+		Out: device.Partial{Out: in.Out},
+		Q:   in.Q, K: in.K, V: in.V,
+		Pos:   in.Pos,
+		Scale: in.Scale,
+		Read:  b.counts.Slice(0, in.Layer, in.Layer+1),
+	})
+}
+
+func (b *Backend) Counters() *device.Tensor { return b.counts }
+
+// Access takes the rows read by layer, I64 [layers].
+func (b *Backend) Access(counters []int64) attention.Access {
+	a := attention.NewAccess(b.spec, b.dtype)
+	for _, rows := range counters {
+		a.Rows += rows
+	}
+	a.Dense = a.Rows
+	return a
+}
+
+func (b *Backend) Tensors() []*device.Tensor { return nil }
+func (b *Backend) Close()                    { b.dev.Free(b.counts) }

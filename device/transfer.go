@@ -1,0 +1,49 @@
+package device
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Element is a Go type whose slices have a tensor's layout in memory, on the
+// little-endian machines this runs on.
+type Element interface {
+	float32 | int32 | uint32 | int64
+}
+
+// Write copies values into the contiguous tensor t.
+func Write[T Element](d Device, t *Tensor, values []T) error {
+	if err := sameType[T](t); err != nil {
+		return err
+	}
+	return d.Upload(t, bytesOf(values))
+}
+
+// Read waits for all work queued so far and returns the elements of the
+// contiguous tensor t.
+func Read[T Element](d Device, t *Tensor) ([]T, error) {
+	if err := sameType[T](t); err != nil {
+		return nil, err
+	}
+	values := make([]T, t.Len())
+	return values, d.Fetch(t).Wait(bytesOf(values))
+}
+
+// Collect waits for p, a copy of len(values) elements, and stores it in values.
+func Collect[T Element](p Pending, values []T) error { return p.Wait(bytesOf(values)) }
+
+func sameType[T Element](t *Tensor) error {
+	var zero T
+	want := map[any]DType{float32(0): F32, int32(0): I32, uint32(0): U32, int64(0): I64}[zero]
+	if t.DType != want {
+		return fmt.Errorf("%v does not hold %T", t, zero)
+	}
+	return nil
+}
+
+func bytesOf[T Element](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}

@@ -1,0 +1,222 @@
+// Package kvcache keeps the rows that attention reads, one per token, layer
+// and key head, in tensors of fixed capacity laid out [kv heads, capacity, d].
+//
+// After prefill the prompt's rows are frozen. A sampled method may then reorder
+// them within a layer and key head, so that the rows of a team lie together;
+// Slots keeps where each position went. Thaw puts everything back as prefill
+// left it.
+package kvcache
+
+import (
+	"fmt"
+
+	"blitzen/device"
+)
+
+// Spec describes the rows of one layer.
+type Spec struct {
+	KVHeads  int
+	KeyDim   int
+	ValueDim int
+	// ValueIsKeyPrefix: the value of a row is the first ValueDim numbers of its
+	// key (the latent of multi-head latent attention), stored once.
+	ValueIsKeyPrefix bool
+	// ClusterDim is how many leading numbers of a key make its team; 0 for all.
+	ClusterDim int
+}
+
+// RowWidth is the numbers that one token stores in this layer, keys and
+// values, over all key heads.
+func (s Spec) RowWidth() int {
+	if s.ValueIsKeyPrefix {
+		return s.KVHeads * s.KeyDim
+	}
+	return s.KVHeads * (s.KeyDim + s.ValueDim)
+}
+
+// Layer holds the rows of one layer. The cache owns the tensors.
+type Layer struct {
+	Spec
+	K     *device.Tensor // [kv heads, capacity, KeyDim]
+	V     *device.Tensor // [kv heads, capacity, ValueDim]; a view of K if ValueIsKeyPrefix
+	Slots *device.Tensor // I32 [kv heads, capacity]: row in which a position lies
+
+	lastK, lastV *device.Tensor // [kv heads, 1, d]: the last prompt row as prefilled
+	permuted     bool
+}
+
+// Append stores rows of new tokens at their positions. k, v [tokens, kv heads,
+// d]; v is nil if ValueIsKeyPrefix; pos I32 [tokens].
+func (l *Layer) Append(ops *device.Ops, k, v, pos *device.Tensor) {
+	ops.Append(l.K, k, pos, l.Slots)
+	if !l.ValueIsKeyPrefix {
+		ops.Append(l.V, v, pos, l.Slots)
+	}
+}
+
+// Cache is the layers of one sequence.
+type Cache struct {
+	Layers   []*Layer
+	Capacity int // rows
+
+	dev    device.Device
+	frozen int // prompt rows since Freeze; 0 before
+	owned  []*device.Tensor
+}
+
+// New makes an empty cache for capacity tokens. Close frees it.
+func New(dev device.Device, specs []Spec, capacity int) (*Cache, error) {
+	c := &Cache{Capacity: capacity, dev: dev}
+	for i, s := range specs {
+		l, err := c.newLayer(i, s)
+		if err != nil {
+			c.Close()
+			return nil, fmt.Errorf("cache of %d tokens: %w", capacity, err)
+		}
+		c.Layers = append(c.Layers, l)
+	}
+	return c, nil
+}
+
+func (c *Cache) newLayer(i int, s Spec) (*Layer, error) {
+	l := &Layer{Spec: s}
+	var err error
+	tensor := func(name string, rows, d int) *device.Tensor {
+		if err != nil {
+			return nil
+		}
+		var t *device.Tensor
+		t, err = c.dev.New(fmt.Sprintf("cache.%d.%s", i, name), c.dev.DType(), s.KVHeads, rows, d)
+		if err == nil {
+			c.owned = append(c.owned, t)
+		}
+		return t
+	}
+	l.K, l.lastK = tensor("k", c.Capacity, s.KeyDim), tensor("last_k", 1, s.KeyDim)
+	if !s.ValueIsKeyPrefix {
+		l.V, l.lastV = tensor("v", c.Capacity, s.ValueDim), tensor("last_v", 1, s.ValueDim)
+	} else if err == nil {
+		l.V = l.K.Slice(2, 0, s.ValueDim)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.Slots, err = c.dev.New(fmt.Sprintf("cache.%d.slots", i), device.I32, s.KVHeads, c.Capacity); err != nil {
+		return nil, err
+	}
+	c.owned = append(c.owned, l.Slots)
+	return l, c.resetSlots(l)
+}
+
+// Frozen is the number of prompt rows, 0 before Freeze.
+func (c *Cache) Frozen() int { return c.frozen }
+
+// Freeze declares the first n rows the prompt's and keeps a copy of row n−1,
+// which the first decode step writes anew.
+func (c *Cache) Freeze(n int) error {
+	if n < 1 || n > c.Capacity {
+		return fmt.Errorf("cache: cannot freeze %d of %d rows", n, c.Capacity)
+	}
+	c.frozen = n
+	return c.dev.Run(func(ops *device.Ops) {
+		for _, l := range c.Layers {
+			ops.Copy(l.lastK, l.K.Slice(1, n-1, n))
+			if l.lastV != nil {
+				ops.Copy(l.lastV, l.V.Slice(1, n-1, n))
+			}
+		}
+	})
+}
+
+// Permute moves the frozen rows of one layer so that slot i of key head h
+// holds the row of position order[h][i]; each order[h] is a permutation of the
+// frozen positions. A layer is permuted once between Freeze and Thaw.
+func (c *Cache) Permute(layer int, order [][]int32) error {
+	l := c.Layers[layer]
+	if l.permuted || len(order) != l.KVHeads {
+		return fmt.Errorf("cache: layer %d: cannot be permuted (already permuted: %v; orders for %d of %d heads)", layer, l.permuted, len(order), l.KVHeads)
+	}
+	slots := identity(l.KVHeads, c.Capacity)
+	for h, o := range order {
+		if len(o) != c.frozen {
+			return fmt.Errorf("cache: layer %d: order of %d rows for %d frozen rows", layer, len(o), c.frozen)
+		}
+		for slot, pos := range o {
+			slots[h*c.Capacity+int(pos)] = int32(slot)
+		}
+	}
+	if err := device.Write(c.dev, l.Slots, slots); err != nil {
+		return err
+	}
+	l.permuted = true
+	return c.reorder(l, true)
+}
+
+// Thaw undoes Permute and restores the last prompt row, so that a rebuild or
+// another method starts from what prefill left. Rows beyond the prompt are
+// forgotten.
+func (c *Cache) Thaw() error {
+	for _, l := range c.Layers {
+		if l.permuted {
+			if err := c.reorder(l, false); err != nil {
+				return err
+			}
+			if err := c.resetSlots(l); err != nil {
+				return err
+			}
+			l.permuted = false
+		}
+	}
+	n := c.frozen
+	if n == 0 {
+		return nil
+	}
+	return c.dev.Run(func(ops *device.Ops) {
+		for _, l := range c.Layers {
+			ops.Copy(l.K.Slice(1, n-1, n), l.lastK)
+			if l.lastV != nil {
+				ops.Copy(l.V.Slice(1, n-1, n), l.lastV)
+			}
+		}
+	})
+}
+
+// reorder moves rows from positions to slots, or back.
+func (c *Cache) reorder(l *Layer, toSlots bool) error {
+	slots := l.Slots.Slice(1, 0, c.frozen)
+	return c.dev.Run(func(ops *device.Ops) {
+		ops.PermuteRows(l.K, slots, toSlots)
+		if !l.ValueIsKeyPrefix {
+			ops.PermuteRows(l.V, slots, toSlots)
+		}
+	})
+}
+
+// Bytes is the memory of all rows.
+func (c *Cache) Bytes() int64 {
+	var n int64
+	for _, t := range c.owned {
+		n += int64(t.Bytes())
+	}
+	return n
+}
+
+// Close frees the tensors.
+func (c *Cache) Close() {
+	for _, t := range c.owned {
+		c.dev.Free(t)
+	}
+	c.owned, c.Layers = nil, nil
+}
+
+func (c *Cache) resetSlots(l *Layer) error {
+	return device.Write(c.dev, l.Slots, identity(l.KVHeads, c.Capacity))
+}
+
+func identity(heads, n int) []int32 {
+	slots := make([]int32, heads*n)
+	for i := range slots {
+		slots[i] = int32(i % n)
+	}
+	return slots
+}

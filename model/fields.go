@@ -1,0 +1,211 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Fields reads a JSON object such as config.json with one rule: a field that
+// changes the result has no silent default. Getters remember the first
+// mistake; Err returns it, naming file and field.
+type Fields struct {
+	path   string // file, and the field for a nested object
+	values map[string]json.RawMessage
+	err    *error // shared with nested objects
+}
+
+// ReadFields reads a JSON file. Python writes Infinity and NaN, which JSON does
+// not know: they are read as null, so that only a field that is used complains.
+func ReadFields(path string) (*Fields, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist: a model folder holds config.json and *.safetensors", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseFields(path, data)
+}
+
+// ParseFields reads JSON text; path names it in errors.
+func ParseFields(path string, data []byte) (*Fields, error) {
+	f := &Fields{path: filepath.Base(path), err: new(error)}
+	if err := json.Unmarshal(nullNonFinite(data), &f.values); err != nil {
+		return nil, fmt.Errorf("%s: %w%s", path, err, lineOf(data, err))
+	}
+	return f, nil
+}
+
+// Err returns the first mistake.
+func (f *Fields) Err() error { return *f.err }
+
+// Fail records a mistake about a field: "config.json: FIELD …".
+func (f *Fields) Fail(field, format string, args ...any) {
+	if *f.err == nil {
+		*f.err = fmt.Errorf("%s: %s %s", f.path, field, fmt.Sprintf(format, args...))
+	}
+}
+
+// Has reports whether a field is present and not null.
+func (f *Fields) Has(field string) bool {
+	raw, ok := f.values[field]
+	return ok && string(raw) != "null"
+}
+
+// Int is a required whole number in [low, high].
+func (f *Fields) Int(field string, low, high int) int {
+	var v float64
+	if !f.read(field, &v) {
+		return low
+	}
+	if v != math.Trunc(v) || v < float64(low) || v > float64(high) {
+		f.Fail(field, "is %v, want a whole number from %d to %d", v, low, high)
+		return low
+	}
+	return int(v)
+}
+
+// IntOr is Int, or absent if the field is missing or null.
+func (f *Fields) IntOr(field string, absent, low, high int) int {
+	if !f.Has(field) {
+		return absent
+	}
+	return f.Int(field, low, high)
+}
+
+// Float is a required number above 0.
+func (f *Fields) Float(field string) float64 {
+	var v float64
+	if f.read(field, &v) && !(v > 0) {
+		f.Fail(field, "is %v, want a number above 0", v)
+	}
+	return v
+}
+
+// FloatOr is Float, or absent if the field is missing or null.
+func (f *Fields) FloatOr(field string, absent float64) float64 {
+	if !f.Has(field) {
+		return absent
+	}
+	return f.Float(field)
+}
+
+// ZeroOr is a number of at least 0; 0 if the field is missing or null.
+func (f *Fields) ZeroOr(field string) float64 {
+	var v float64
+	if f.Has(field) && f.read(field, &v) && !(v >= 0) {
+		f.Fail(field, "is %v, want a number of at least 0", v)
+	}
+	return v
+}
+
+// BoolOr is a truth value, or absent if the field is missing or null.
+func (f *Fields) BoolOr(field string, absent bool) bool {
+	v := absent
+	if f.Has(field) {
+		f.read(field, &v)
+	}
+	return v
+}
+
+// String is a required text.
+func (f *Fields) String(field string) string {
+	var v string
+	f.read(field, &v)
+	return v
+}
+
+// StringOr is a text, or absent if the field is missing or null.
+func (f *Fields) StringOr(field, absent string) string {
+	if !f.Has(field) {
+		return absent
+	}
+	return f.String(field)
+}
+
+// Strings is a required list of texts.
+func (f *Fields) Strings(field string) []string {
+	var v []string
+	f.read(field, &v)
+	return v
+}
+
+// Want refuses any value of a field but one; a missing field counts as wanted.
+func (f *Fields) Want(field, value string) {
+	if got := f.StringOr(field, value); got != value && *f.err == nil {
+		f.Fail(field, "is %q; only %q is supported", got, value)
+	}
+}
+
+// Object is a nested object, nil if missing or null.
+func (f *Fields) Object(field string) *Fields {
+	if !f.Has(field) {
+		return nil
+	}
+	o := &Fields{path: f.path + ": " + field, err: f.err}
+	f.read(field, &o.values)
+	return o
+}
+
+// Tokens is a token id or a list of them; empty if missing or null.
+func (f *Fields) Tokens(field string) []int32 {
+	if !f.Has(field) {
+		return nil
+	}
+	var many []int32
+	if json.Unmarshal(f.values[field], &many) == nil {
+		return many
+	}
+	return []int32{int32(f.Int(field, 0, math.MaxInt32))}
+}
+
+func (f *Fields) read(field string, v any) bool {
+	if !f.Has(field) {
+		f.Fail(field, "is missing; it changes the result and has no default")
+		return false
+	}
+	if err := json.Unmarshal(f.values[field], v); err != nil {
+		f.Fail(field, "is %.60s: %s", f.values[field], strings.TrimPrefix(err.Error(), "json: "))
+		return false
+	}
+	return true
+}
+
+// nullNonFinite replaces the bare words NaN, Infinity and -Infinity outside
+// strings by null, padded so that byte offsets stay.
+func nullNonFinite(data []byte) []byte {
+	out := append([]byte(nil), data...)
+	inString := false
+	for i := 0; i < len(out); i++ {
+		switch {
+		case inString && out[i] == '\\':
+			i++
+		case out[i] == '"':
+			inString = !inString
+		case !inString:
+			for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
+				if strings.HasPrefix(string(out[i:min(len(out), i+len(word))]), word) {
+					copy(out[i:], fmt.Sprintf("%-*s", len(word), "null")[:len(word)])
+				}
+			}
+		}
+	}
+	return out
+}
+
+// lineOf adds line and column to a syntax error.
+func lineOf(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return ""
+	}
+	before := string(data[:min(int(syntax.Offset), len(data))])
+	line := strings.Count(before, "\n") + 1
+	return fmt.Sprintf(" (line %d, column %d)", line, len(before)-strings.LastIndexByte(before, '\n')-1)
+}

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"blitzen/device"
+	"blitzen/weights"
+)
+
+// Loader binds a checkpoint's tensors to a device by name and shape. The first
+// error sticks until Finish, which frees everything then.
+type Loader struct {
+	dev   device.Device
+	from  *weights.Checkpoint
+	owned []*device.Tensor
+	err   error
+}
+
+// NewLoader reads from an open checkpoint, which must stay open as long as the
+// tensors are used.
+func NewLoader(dev device.Device, from *weights.Checkpoint) *Loader {
+	return &Loader{dev: dev, from: from}
+}
+
+// Weight imports a tensor of the checkpoint.
+func (l *Loader) Weight(name string, shape ...int) *device.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	w, err := l.from.Bind(name, shape...)
+	if err != nil {
+		l.err = err
+		return nil
+	}
+	return l.keep(l.dev.Import(name, w.DType, w.Shape, w.Data))
+}
+
+// Linear imports PREFIX.weight [out, in].
+func (l *Loader) Linear(prefix string, out, in int) device.Weight {
+	return device.Weight{Parts: []*device.Tensor{l.Weight(prefix+".weight", out, in)}}
+}
+
+// Biased imports PREFIX.weight [out, in] and PREFIX.bias [out].
+func (l *Loader) Biased(prefix string, out, in int) device.Weight {
+	w := l.Linear(prefix, out, in)
+	w.Bias = []*device.Tensor{l.Weight(prefix+".bias", out)}
+	return w
+}
+
+// Join makes one product of several that share their input.
+func Join(ws ...device.Weight) device.Weight {
+	var all device.Weight
+	for _, w := range ws {
+		all.Parts = append(all.Parts, w.Parts...)
+		all.Bias = append(all.Bias, w.Bias...)
+	}
+	return all
+}
+
+// Scratch makes a tensor in the device's activation type.
+func (l *Loader) Scratch(name string, shape ...int) *device.Tensor {
+	return l.New(name, l.dev.DType(), shape...)
+}
+
+// New makes a zeroed tensor of any type.
+func (l *Loader) New(name string, t device.DType, shape ...int) *device.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	return l.keep(l.dev.New(name, t, shape...))
+}
+
+// Values makes a float tensor [len(values)] that the program computed.
+func (l *Loader) Values(name string, values []float32) *device.Tensor {
+	t := l.New(name, device.F32, len(values))
+	if l.err == nil {
+		l.err = device.Write(l.dev, t, values)
+	}
+	return t
+}
+
+// Finish refuses tensors that nobody bound, but those that ignore names, and
+// returns all that was made, or the first error after freeing it.
+func (l *Loader) Finish(ignore func(name string) bool) ([]*device.Tensor, error) {
+	if l.err == nil {
+		l.err = l.from.Unused(ignore)
+	}
+	if l.err != nil {
+		for _, t := range l.owned {
+			l.dev.Free(t)
+		}
+		return nil, l.err
+	}
+	return l.owned, nil
+}
+
+func (l *Loader) keep(t *device.Tensor, err error) *device.Tensor {
+	if err != nil {
+		l.err = err
+		return nil
+	}
+	l.owned = append(l.owned, t)
+	return t
+}

@@ -1,0 +1,77 @@
+package qwen2
+
+import (
+	"fmt"
+	"strings"
+
+	"blitzen/device"
+	"blitzen/model"
+	"blitzen/weights"
+)
+
+// Load binds every tensor of a checkpoint and makes scratch memory for forward
+// passes of up to rows tokens. The checkpoint must stay open until Close. A
+// tensor that is missing, extra or of another shape is an error that names it.
+func Load(dev device.Device, from *weights.Checkpoint, cfg Config, rows int) (*Model, error) {
+	if !cfg.TiedHead && !from.Has("lm_head.weight") {
+		return nil, fmt.Errorf("qwen2: lm_head.weight is missing and config.json does not say tie_word_embeddings: " +
+			"download the missing shard, or set \"tie_word_embeddings\": true if the head is the embedding table")
+	}
+	l := model.NewLoader(dev, from)
+	m := &Model{cfg: cfg, dev: dev, rows: rows}
+	m.rope = device.RoPE{InvFreq: l.Values("rope.inv_freq", cfg.RoPE.InvFreq), Scale: cfg.RoPE.Scale, Pairing: device.HalfSplit}
+	m.embed = l.Weight("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
+	for i := range cfg.Layers {
+		m.layers = append(m.layers, loadLayer(l, cfg, i))
+	}
+	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
+	if cfg.TiedHead {
+		m.head = device.Weight{Parts: []*device.Tensor{m.embed}}
+	} else {
+		m.head = l.Linear("lm_head", cfg.Vocab, cfg.Hidden)
+	}
+	m.s = newScratch(l, cfg, rows)
+	var err error
+	if m.owned, err = l.Finish(func(name string) bool { return ignored(name, cfg) }); err != nil {
+		return nil, fmt.Errorf("qwen2: %w", err)
+	}
+	return m, nil
+}
+
+func loadLayer(l *model.Loader, cfg Config, i int) layer {
+	p := fmt.Sprintf("model.layers.%d.", i)
+	q, kv := cfg.Heads*cfg.HeadDim, cfg.KVHeads*cfg.HeadDim
+	return layer{
+		attentionNorm: l.Weight(p+"input_layernorm.weight", cfg.Hidden),
+		qkv: model.Join(
+			l.Biased(p+"self_attn.q_proj", q, cfg.Hidden),
+			l.Biased(p+"self_attn.k_proj", kv, cfg.Hidden),
+			l.Biased(p+"self_attn.v_proj", kv, cfg.Hidden),
+		),
+		out:     l.Linear(p+"self_attn.o_proj", cfg.Hidden, q),
+		mlpNorm: l.Weight(p+"post_attention_layernorm.weight", cfg.Hidden),
+		gateUp: model.Join(
+			l.Linear(p+"mlp.gate_proj", cfg.Inner, cfg.Hidden),
+			l.Linear(p+"mlp.up_proj", cfg.Inner, cfg.Hidden),
+		),
+		down: l.Linear(p+"mlp.down_proj", cfg.Hidden, cfg.Inner),
+		tap:  fmt.Sprintf("layer.%d", i),
+	}
+}
+
+func newScratch(l *model.Loader, cfg Config, rows int) scratch {
+	heads := cfg.Heads * cfg.HeadDim
+	return scratch{
+		x:         l.New("x", device.F32, rows, cfg.Hidden),
+		h:         l.Scratch("h", rows, cfg.Hidden),
+		qkv:       l.Scratch("qkv", rows, heads+2*cfg.KVHeads*cfg.HeadDim),
+		attention: l.Scratch("attention", rows, heads),
+		gateUp:    l.Scratch("gate_up", rows, 2*cfg.Inner),
+		inner:     l.Scratch("inner", rows, cfg.Inner),
+	}
+}
+
+// ignored names tensors that older or tied checkpoints carry without need.
+func ignored(name string, cfg Config) bool {
+	return strings.HasSuffix(name, "rotary_emb.inv_freq") || cfg.TiedHead && name == "lm_head.weight"
+}

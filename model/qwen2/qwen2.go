@@ -1,0 +1,124 @@
+// Package qwen2 is the Qwen2 and Qwen2.5 decoder: grouped-query attention with
+// biased q, k and v projections and half-split rotary encoding, SwiGLU, RMSNorm
+// before each block.
+package qwen2
+
+import (
+	"math"
+
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+	"blitzen/model"
+)
+
+// Model is a Qwen2 network on a device.
+type Model struct {
+	cfg  Config
+	dev  device.Device
+	rope device.RoPE
+
+	embed  *device.Tensor // [vocab, hidden]
+	layers []layer
+	norm   *device.Tensor // [hidden]
+	head   device.Weight  // [vocab, hidden]
+
+	s     scratch
+	rows  int
+	owned []*device.Tensor
+}
+
+type layer struct {
+	attentionNorm *device.Tensor // [hidden]
+	qkv           device.Weight  // q‖k‖v [(heads + 2·kv heads)·d, hidden] with bias
+	out           device.Weight  // [hidden, heads·d]
+	mlpNorm       *device.Tensor // [hidden]
+	gateUp        device.Weight  // gate‖up [2·inner, hidden]
+	down          device.Weight  // [hidden, inner]
+	tap           string
+}
+
+// scratch is the memory of one forward pass, rows tokens wide.
+type scratch struct {
+	x         *device.Tensor // F32 [rows, hidden]: the residual stream
+	h         *device.Tensor // [rows, hidden]: normalised input of a block
+	qkv       *device.Tensor // [rows, (heads + 2·kv heads)·d]
+	attention *device.Tensor // [rows, heads·d]
+	gateUp    *device.Tensor // [rows, 2·inner]
+	inner     *device.Tensor // [rows, inner]
+}
+
+func (m *Model) Config() model.Config { return m.cfg.Config }
+func (m *Model) MaxRows() int         { return m.rows }
+
+func (m *Model) CacheSpec() []kvcache.Spec {
+	specs := make([]kvcache.Spec, m.cfg.Layers)
+	for i := range specs {
+		specs[i] = kvcache.Spec{KVHeads: m.cfg.KVHeads, KeyDim: m.cfg.HeadDim, ValueDim: m.cfg.HeadDim}
+	}
+	return specs
+}
+
+// Forward taps "embed", "layer.N" (the residual after a layer) and "norm".
+func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn attention.Backend, logits *device.Tensor) {
+	n := in.IDs.Shape[0]
+	s := m.s.of(n)
+	ops.Embed(s.x, m.embed, in.IDs)
+	ops.Tap("embed", s.x)
+	for i := range m.layers {
+		l := &m.layers[i]
+		m.attend(ops, i, l, s, in.Pos, kv.Layers[i], attn)
+		m.mlp(ops, l, s)
+		ops.Tap(l.tap, s.x)
+	}
+	if logits == nil {
+		return
+	}
+	last := s.x.Slice(0, n-logits.Shape[0], n)
+	h := s.h.Slice(0, 0, logits.Shape[0])
+	ops.RMSNorm(h, last, m.norm, m.cfg.Eps)
+	ops.Tap("norm", h)
+	ops.Linear(logits, h, m.head)
+}
+
+// attend adds softmax(q·kᵀ/√d)·v·Wₒ to the residual.
+func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, pos *device.Tensor, kv *kvcache.Layer, attn attention.Backend) {
+	heads, kvHeads, d := m.cfg.Heads, m.cfg.KVHeads, m.cfg.HeadDim
+	ops.RMSNorm(s.h, s.x, l.attentionNorm, m.cfg.Eps)
+	ops.Linear(s.qkv, s.h, l.qkv)
+	rows := s.qkv.Unflatten(1, heads+2*kvHeads, d)
+	q, k, v := rows.Slice(1, 0, heads), rows.Slice(1, heads, heads+kvHeads), rows.Slice(1, heads+kvHeads, heads+2*kvHeads)
+	ops.Rotate(q, pos, m.rope)
+	ops.Rotate(k, pos, m.rope)
+	kv.Append(ops, k, v, pos)
+	attn.Attend(ops, attention.Input{
+		Layer: i, Q: q, K: kv.K, V: kv.V, Pos: pos,
+		Out:   s.attention.Unflatten(1, heads, d),
+		Scale: float32(1 / math.Sqrt(float64(d))),
+	})
+	ops.LinearAdd(s.x, s.attention, l.out)
+}
+
+// mlp adds (silu(h·Wg) ⊙ h·Wu)·Wd to the residual.
+func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
+	ops.RMSNorm(s.h, s.x, l.mlpNorm, m.cfg.Eps)
+	ops.Linear(s.gateUp, s.h, l.gateUp)
+	ops.SwiGLU(s.inner, s.gateUp)
+	ops.LinearAdd(s.x, s.inner, l.down)
+}
+
+// of is the scratch of n tokens.
+func (s scratch) of(n int) scratch {
+	return scratch{
+		x: s.x.Slice(0, 0, n), h: s.h.Slice(0, 0, n), qkv: s.qkv.Slice(0, 0, n),
+		attention: s.attention.Slice(0, 0, n), gateUp: s.gateUp.Slice(0, 0, n), inner: s.inner.Slice(0, 0, n),
+	}
+}
+
+// Close frees weights and scratch.
+func (m *Model) Close() {
+	for _, t := range m.owned {
+		m.dev.Free(t)
+	}
+	m.owned = nil
+}

@@ -1,0 +1,107 @@
+// Package rope reads rotary position encodings from a config.json, in both of
+// its spellings, and computes their frequencies: plain and YaRN.
+package rope
+
+import (
+	"math"
+
+	"blitzen/model"
+)
+
+// Encoding is a rotary encoding of width 2·len(InvFreq).
+type Encoding struct {
+	InvFreq []float32 // radians a position
+	Scale   float32   // factor of cos and sin
+	// SoftmaxScale multiplies 1/√d where a model asks for it (DeepSeek-V2):
+	// (0.1·mscale_all_dim·ln(factor) + 1)², else 1.
+	SoftmaxScale float64
+	// MaxPositions is what the scaling stretches to, in tokens; 0 without.
+	MaxPositions int
+}
+
+// Read takes the encoding of width dim from a model's config.json:
+// rope_theta with rope_scaling, or rope_parameters as transformers 5 writes.
+func Read(f *model.Fields, dim int) Encoding {
+	params := f.Object("rope_parameters")
+	if params == nil {
+		params = f.Object("rope_scaling")
+	}
+	where := f
+	if params != nil && params.Has("rope_theta") {
+		where = params
+	}
+	theta := where.Float("rope_theta")
+	kind := "default"
+	if params != nil {
+		kind = params.StringOr("rope_type", params.StringOr("type", "default"))
+	}
+	e := Encoding{InvFreq: frequencies(theta, dim), Scale: 1, SoftmaxScale: 1}
+	switch kind {
+	case "default":
+	case "yarn":
+		e.yarn(params, theta, dim)
+	default:
+		params.Fail("rope_type", "is %q; supported are \"default\" and \"yarn\"", kind)
+	}
+	return e
+}
+
+// frequencies are θ^(−2i/dim), rounded to float32 as transformers keeps them.
+func frequencies(theta float64, dim int) []float32 {
+	inv := make([]float32, dim/2)
+	for i := range inv {
+		inv[i] = float32(1 / math.Pow(theta, float64(2*i)/float64(dim)))
+	}
+	return inv
+}
+
+// yarn stretches low frequencies by factor and keeps high ones, with a linear
+// ramp between the dimensions that turn beta_fast and beta_slow times within
+// the original length. Source: transformers modeling_rope_utils.py,
+// _compute_yarn_parameters; Peng et al., YaRN (2023).
+func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
+	factor := p.Float("factor")
+	original := p.Int("original_max_position_embeddings", 1, math.MaxInt32)
+	fast, slow := p.FloatOr("beta_fast", 32), p.FloatOr("beta_slow", 1)
+	if p.Err() != nil {
+		return
+	}
+	turns := func(n float64) float64 { // dimension that turns n times
+		return float64(dim) * math.Log(float64(original)/(n*2*math.Pi)) / (2 * math.Log(theta))
+	}
+	low, high := turns(fast), turns(slow)
+	if p.BoolOr("truncate", true) {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(dim-1))
+	if low == high {
+		high += 0.001 // as the source does: no division by zero
+	}
+	for i := range e.InvFreq {
+		keep := 1 - min(max((float64(i)-low)/(high-low), 0), 1)
+		plain := 1 / math.Pow(theta, float64(2*i)/float64(dim))
+		e.InvFreq[i] = float32(plain/factor*(1-keep) + plain*keep)
+	}
+	m, all := p.ZeroOr("mscale"), p.ZeroOr("mscale_all_dim")
+	switch {
+	case p.Has("attention_factor"):
+		e.Scale = float32(p.Float("attention_factor"))
+	case m > 0 && all > 0:
+		e.Scale = float32(yarnMScale(factor, m) / yarnMScale(factor, all))
+	default:
+		e.Scale = float32(yarnMScale(factor, 1))
+	}
+	if all > 0 {
+		e.SoftmaxScale = yarnMScale(factor, all) * yarnMScale(factor, all)
+	}
+	e.MaxPositions = int(factor * float64(original))
+}
+
+// yarnMScale is 0.1·m·ln(s) + 1 for s > 1, else 1. Source: DeepSeek-V2-Lite
+// modeling_deepseek.py, yarn_get_mscale.
+func yarnMScale(s, m float64) float64 {
+	if s <= 1 {
+		return 1
+	}
+	return 0.1*m*math.Log(s) + 1
+}
