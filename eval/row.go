@@ -1,0 +1,77 @@
+package eval
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// Row is one prompt with its reference answers.
+type Row struct {
+	Index        int      `json:"index"`
+	ID           string   `json:"id"`            // names the row among all rows of all tasks
+	Input        string   `json:"input"`         // the user's message, before any chat template
+	Outputs      []string `json:"outputs"`       // reference answers
+	AnswerPrefix string   `json:"answer_prefix"` // the answer's given beginning, put after the prompt
+	Scorer       string   `json:"scorer"`
+	Length       int      `json:"length"`          // tokens, as the row's task counts them
+	Codes        int      `json:"codes,omitempty"` // access codes in Input
+}
+
+// ReadRows reads JSONL: one row a line, in UTF-8, of any length. Blank lines
+// are passed over and unknown fields ignored. An error names the line.
+func ReadRows(r io.Reader) ([]Row, error) {
+	var rows []Row
+	lines := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		line, end := lines.ReadBytes('\n')
+		if end != nil && !errors.Is(end, io.EOF) {
+			return nil, fmt.Errorf("rows: line %d: %w", number, end)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			row, err := parseRow(line)
+			if err != nil {
+				return nil, fmt.Errorf("rows: line %d: %w", number, err)
+			}
+			rows = append(rows, row)
+		}
+		if end != nil {
+			return rows, nil
+		}
+	}
+}
+
+func parseRow(line []byte) (Row, error) {
+	var row Row
+	if !utf8.Valid(line) {
+		// encoding/json would put U+FFFD into the prompt without a word.
+		return row, errors.New("not UTF-8: convert the file")
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return row, err
+	}
+	if row.Input == "" {
+		return row, errors.New(`no "input": a row needs its prompt`)
+	}
+	if len(row.Outputs) == 0 {
+		return row, errors.New(`no "outputs": a row needs at least one reference answer`)
+	}
+	return row, nil
+}
+
+// WriteRows writes rows as JSONL that [ReadRows] reads. An error names the
+// line.
+func WriteRows(w io.Writer, rows []Row) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false) // keep < and & of a prompt readable
+	for i, row := range rows {
+		if err := out.Encode(row); err != nil {
+			return fmt.Errorf("rows: line %d: %w", i+1, err)
+		}
+	}
+	return nil
+}

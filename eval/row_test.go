@@ -1,0 +1,90 @@
+package eval
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestRowsRoundTrip(t *testing.T) {
+	rows := []Row{
+		{Index: 0, ID: "a", Input: "one <b> & two\nlines \u2028 and ü?", Outputs: []string{"x"}, Scorer: ScorerExact, Length: 9, Codes: 2},
+		{Index: 7, ID: "b", Input: strings.Repeat("long ", 50_000), Outputs: []string{"x", "y"}, AnswerPrefix: " It is"},
+	}
+	var file bytes.Buffer
+	if err := WriteRows(&file, rows); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(file.String(), "\n"); lines != len(rows) {
+		t.Errorf("%d lines for %d rows", lines, len(rows))
+	}
+	if !strings.Contains(file.String(), "one <b> & two") {
+		t.Errorf("characters of HTML are escaped: %.80s", file.String())
+	}
+	got, err := ReadRows(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, rows) {
+		t.Errorf("read other rows than were written: %.200v", got)
+	}
+}
+
+func TestReadRows(t *testing.T) {
+	const foreign = `{"task": "vt", "index": 3, "input": "q", "outputs": ["a"], "length": 5}`
+	for name, file := range map[string]string{
+		"no last newline": foreign + "\n" + foreign,
+		"blank lines":     "\n" + foreign + "\r\n \n" + foreign + "\n\n",
+	} {
+		if rows, err := ReadRows(strings.NewReader(file)); err != nil || len(rows) != 2 || rows[1].Index != 3 {
+			t.Errorf("%s: rows %v, error %v", name, rows, err)
+		}
+	}
+	for name, c := range map[string]struct{ file, want string }{
+		"syntax":     {foreign + "\n\n{\"input\": ", "rows: line 3: unexpected end"},
+		"two a line": {foreign + foreign, "rows: line 1: invalid character"},
+		"type":       {`{"input": "q", "outputs": "a"}`, "rows: line 1: json: cannot unmarshal string"},
+		"no input":   {foreign + "\n" + `{"outputs": ["a"]}`, `rows: line 2: no "input"`},
+		"no outputs": {`{"input": "q"}`, `rows: line 1: no "outputs"`},
+		"encoding":   {"{\"input\": \"\xff\", \"outputs\": [\"a\"]}", "rows: line 1: not UTF-8"},
+	} {
+		if _, err := ReadRows(strings.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q in it", name, err, c.want)
+		}
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("disk full")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriteRowsError(t *testing.T) {
+	err := WriteRows(full{}, make([]Row, 2))
+	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("error %v, want the writer's with its line", err)
+	}
+}
+
+// FuzzReadRows: whatever is read can be written and read again, unchanged.
+func FuzzReadRows(f *testing.F) {
+	f.Add([]byte(`{"index":1,"id":"a","input":"q","outputs":["a","b"],"answer_prefix":" A","scorer":"exact","length":3,"codes":8}`))
+	f.Add([]byte("\n{\"input\":\"\\ud800\",\"outputs\":[\"\"]}\r\n{}"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		rows, err := ReadRows(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := WriteRows(&again, rows); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadRows(&again)
+		if err != nil || !reflect.DeepEqual(got, rows) {
+			t.Fatalf("rows %v became %v (error %v)", rows, got, err)
+		}
+	})
+}
