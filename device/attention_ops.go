@@ -148,9 +148,15 @@ func (o *Ops) Nearest(labels, x, centers *Tensor) {
 
 // Sample draws the next token: the repetition penalty on seen tokens (logits
 // above 0 divided, below multiplied), temperature, then top-k, top-p and min-p
-// in this order as in transformers, and an inverse-CDF draw over the kept
-// tokens in id order with one Philox word of layer TokenLayer. Temperature 0
-// takes the largest penalised logit, the lower id among equals.
+// in this order as in transformers, each on the distribution that the one
+// before left: top-k keeps the tokens that fewer than k exceed, top-p those
+// whose larger ones have less than p together (the token that crosses p stays,
+// the largest always), min-p those with at least p times the largest
+// probability. Equals stay or go together. With u = Uniform(word 0 of Philox
+// (0, 0, TokenLayer, pos)) the token is the first kept one, in id order, whose
+// running sum of probabilities exceeds u times their total. Temperature 0 takes
+// the largest penalised logit, the lower id among equals. The id is −1 when a
+// logit is NaN or +Inf or all are −Inf.
 func (o *Ops) Sample(a SampleArgs) {
 	c := o.begin("Sample")
 	vocab := c.dims("logits", a.Logits, f32, 1)[0]
@@ -175,7 +181,8 @@ func (o *Ops) TopLogProbs(a LogProbArgs) {
 	c.run(func(k Kernels) error { return k.TopLogProbs(a) })
 }
 
-// MarkSeen sets seen[ids[i]] = 1. seen I32 [vocab]; ids I32 [n].
+// MarkSeen sets seen[ids[i]] = 1. seen I32 [vocab]; ids I32 [n]; an id that is
+// no token is ignored.
 func (o *Ops) MarkSeen(seen, ids *Tensor) {
 	c := o.begin("MarkSeen")
 	c.dims("seen", seen, i32, 1)

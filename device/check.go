@@ -105,7 +105,7 @@ func (c *call) run(kernel func(Kernels) error) {
 	if c.err == nil && o.trace != nil {
 		c.err = o.trace.add(c)
 	}
-	if c.err == nil {
+	if c.err == nil && o.kernels != nil {
 		if err := kernel(o.kernels); err != nil {
 			c.err = fmt.Errorf("%s(%s): %w", c.name, tensorsText(c.tensors), err)
 		}

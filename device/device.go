@@ -16,6 +16,9 @@ type Device interface {
 	Name() string
 	// DType is the type of activations and cache rows: F32 on the host.
 	DType() DType
+	// Queued reports whether Step.Run returns while the device still works, so
+	// that it pays to start a step before the last one's results are read.
+	Queued() bool
 	// New makes a zeroed tensor. The caller frees it.
 	New(name string, t DType, shape ...int) (*Tensor, error)
 	// Import makes a read-only tensor from a checkpoint's bytes (little-endian,
@@ -34,9 +37,9 @@ type Device interface {
 	// Run executes fn's operations once: prefill, builds. It returns the first
 	// error of an operation.
 	Run(fn func(*Ops)) error
-	// Record runs fn once and keeps its operations for replay. fn must issue
-	// the same operations on the same tensors with the same scalars whenever it
-	// is called.
+	// Record calls fn once and keeps its operations for replay; they take
+	// effect only when the step runs. fn must issue the same operations on the
+	// same tensors with the same scalars whenever it is called.
 	Record(fn func(*Ops)) (Step, error)
 	// Memory reports bytes in use.
 	Memory() MemoryStats

@@ -103,7 +103,7 @@ type Draw struct {
 // TopKArgs are the arguments of Ops.SampleTopK.
 type TopKArgs struct {
 	Teams *Tensor // I32 [tokens, heads, K]: falling perturbed score; −1 beyond the last team there is
-	LogC  *Tensor // F32 [tokens, heads, K]: ln of the inclusion probability
+	LogC  *Tensor // F32 [tokens, heads, K]: ln of the inclusion probability; 0 beyond the last team
 	Phi   *Tensor // F32 [tokens, heads, teams]; −Inf: no team
 	Draw  Draw
 }
@@ -145,7 +145,7 @@ type SampleArgs struct {
 type LogProbArgs struct {
 	IDs      *Tensor // I32 [n]: falling logit, lower id first among equals
 	LogProbs *Tensor // F32 [n]
-	Chosen   *Tensor // F32 [1]: of ID
+	Chosen   *Tensor // F32 [1]: of ID; NaN when ID is no token
 	Logits   *Tensor // F32 [vocab]
 	ID       *Tensor // I32 [1]
 }

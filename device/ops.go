@@ -14,7 +14,8 @@ type Ops struct {
 	err     error
 }
 
-// NewOps wraps a device's kernels for one Run. trace may be nil.
+// NewOps wraps a device's kernels for one Run. trace may be nil. With nil
+// kernels operations are checked and traced, not executed.
 func NewOps(k Kernels, trace *Trace) *Ops { return &Ops{kernels: k, trace: trace} }
 
 // Err returns the first error so far.
@@ -117,7 +118,7 @@ func (o *Ops) SwiGLU(dst, gateUp *Tensor) {
 
 // Router chooses experts: softmax over all experts in float32, then the k
 // largest (lower expert first among equals), with Groups > 1 only from the
-// TopGroups groups whose best expert is largest. Weights are the softmax
+// TopGroups groups whose best expert is largest (lower group first). Weights are the softmax
 // values, divided by their sum if Normalize and k > 1, else times Scale.
 //
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
@@ -158,9 +159,9 @@ func (o *Ops) Experts(a ExpertsArgs) {
 // shape; src may be a Repeat.
 func (o *Ops) Copy(dst, src *Tensor) {
 	c := o.begin("Copy")
-	c.arg("dst", dst, real|i32|i64|u32, shapeOf(src)...)
 	c.arg("src", src, real|i32|i64|u32, shapeOf(src)...)
-	c.require(dst == nil || src == nil || dst.DType == src.DType || dst.DType.Float() && src.DType.Float(), "cannot convert %v to %v", src, dst)
+	c.arg("dst", dst, real|i32|i64|u32, shapeOf(src)...)
+	c.require(c.err != nil || dst.DType == src.DType || dst.DType.Float() && src.DType.Float(), "cannot convert %v to %v", src, dst)
 	c.run(func(k Kernels) error { return k.Copy(dst, src) })
 }
 

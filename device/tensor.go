@@ -14,7 +14,7 @@ type Tensor struct {
 	Shape  []int // elements a dimension, outermost first
 	Stride []int // elements from one index to the next; 0 repeats
 	Offset int   // elements from the start of Buffer to element [0, 0, …]
-	Buffer any   // the device's own handle
+	Buffer any   // the device's own handle: a comparable type
 
 	err error
 }
@@ -93,11 +93,11 @@ func (t *Tensor) Index(dim, i int) *Tensor {
 // Unflatten is the view with dimension dim split into sizes, whose product
 // must be its length: a [tokens, heads·d] matrix becomes [tokens, heads, d].
 func (t *Tensor) Unflatten(dim int, sizes ...int) *Tensor {
-	n := 1
+	n, least := 1, 0
 	for _, s := range sizes {
-		n *= s
+		n, least = n*s, min(least, s)
 	}
-	if dim < 0 || dim >= len(t.Shape) || n != t.Shape[dim] {
+	if dim < 0 || dim >= len(t.Shape) || least < 0 || n != t.Shape[dim] {
 		return t.bad("unflatten of dimension %d into %v", dim, sizes)
 	}
 	var shape, stride []int
@@ -167,7 +167,9 @@ type Weight struct {
 func (w Weight) Out() int {
 	n := 0
 	for _, p := range w.Parts {
-		n += p.Shape[0]
+		if p != nil && p.Rank() > 0 {
+			n += p.Shape[0]
+		}
 	}
 	return n
 }

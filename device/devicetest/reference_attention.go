@@ -1,0 +1,130 @@
+package devicetest
+
+import (
+	"math"
+	"slices"
+
+	"blitzen/device"
+)
+
+func (kernels) Append(cache, rows, pos, slots *device.Tensor) error {
+	for t := range rows.Shape[0] {
+		p, err := rowNumber(pos, cache.Shape[1], t)
+		if err != nil {
+			return err
+		}
+		for h := range rows.Shape[1] {
+			slot := p
+			if slots != nil && p < slots.Shape[1] {
+				if slot, err = rowNumber(slots, cache.Shape[1], h, p); err != nil {
+					return err
+				}
+			}
+			move(cache, []int{h, slot}, rows, []int{t, h})
+		}
+	}
+	return nil
+}
+
+func (kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
+	for h := range order.Shape[0] {
+		n := order.Shape[1]
+		former := make([][]byte, n)
+		for i := range former {
+			former[i] = slices.Clone(rowBytes(t, h, i))
+		}
+		for i := range n {
+			j, err := rowNumber(order, n, h, i)
+			if err != nil {
+				return err
+			}
+			if inverse {
+				copy(rowBytes(t, h, j), former[i])
+			} else {
+				copy(rowBytes(t, h, i), former[j])
+			}
+		}
+	}
+	return nil
+}
+
+func (kernels) Attend(a device.AttendArgs) error {
+	tokens, heads, kvHeads := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0]
+	from := 0
+	if a.From != nil {
+		from = integer(a.From, 0)
+	}
+	for t := range tokens {
+		last := integer(a.Pos, t)
+		for h := range heads {
+			q, kv := row(a.Q, t, h), h/(heads/kvHeads)
+			var part softSum
+			for j := from; j <= last; j++ {
+				part.add(float64(a.Scale)*dot(q, row(a.K, kv, j)), row(a.V, kv, j))
+			}
+			part.store(a.Out, t, h)
+		}
+		addTo(a.Read, kvHeads*max(0, last-from+1))
+	}
+	return nil
+}
+
+// softSum is a softmax-weighted sum of value rows.
+type softSum struct {
+	logits []float64
+	values [][]float64
+}
+
+func (s *softSum) add(logit float64, value []float64) {
+	s.logits = append(s.logits, logit)
+	s.values = append(s.values, value)
+}
+
+func (s *softSum) store(p device.Partial, t, h int) {
+	out := make([]float64, p.Out.Shape[2])
+	lse := logSumExp(s.logits)
+	for j, value := range s.values {
+		w := math.Exp(s.logits[j] - lse)
+		for i := range out {
+			out[i] += w * value[i]
+		}
+	}
+	setRow(p.Out, out, t, h)
+	if p.LSE != nil {
+		setNumber(p.LSE, lse, t, h)
+	}
+}
+
+// logSumExp is ln Σ exp(x), −Inf for no terms.
+func logSumExp(x []float64) float64 {
+	top := math.Inf(-1)
+	for _, v := range x {
+		top = max(top, v)
+	}
+	if math.IsInf(top, -1) {
+		return top
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Exp(v - top)
+	}
+	return top + math.Log(sum)
+}
+
+func (kernels) Merge(dst *device.Tensor, a, b device.Partial) error {
+	for t := range dst.Shape[0] {
+		for h := range dst.Shape[1] {
+			lseA, lseB := number(a.LSE, t, h), number(b.LSE, t, h)
+			whole := logSumExp([]float64{lseA, lseB})
+			out := make([]float64, dst.Shape[2])
+			if !math.IsInf(whole, -1) {
+				outA, outB := row(a.Out, t, h), row(b.Out, t, h)
+				for i := range out {
+					out[i] = math.Exp(lseA-whole)*outA[i] + math.Exp(lseB-whole)*outB[i]
+				}
+			}
+			setRow(dst, out, t, h)
+		}
+	}
+	return nil
+}
