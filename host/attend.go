@@ -1,0 +1,171 @@
+package host
+
+import (
+	"fmt"
+	"math"
+
+	"blitzen/device"
+	"blitzen/host/kernels"
+)
+
+const (
+	tileRows   = 64  // query rows (tokens × heads) of a prefill tile
+	decodeMax  = 4   // tokens up to which each is attended by itself, its rows split over threads
+	decodeRows = 256 // rows of one piece of work in decode: fixed, so that sums never depend on threads
+)
+
+// Attend implements device.Kernels.
+func (k *hostKernels) Attend(a device.AttendArgs) error {
+	if ok, err := k.start(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.From, a.Pos); !ok {
+		return err
+	}
+	from := 0
+	if a.From != nil {
+		from = int(*at[int32](a.From))
+	}
+	if from < 0 {
+		return fmt.Errorf("the first row is %d", from)
+	}
+	for t, p := range row[int32](a.Pos) {
+		if int(p) >= a.K.Shape[1] {
+			return fmt.Errorf("token %d attends to row %d of %d", t, p, a.K.Shape[1])
+		}
+		if a.Read != nil {
+			*at[int64](a.Read) += int64(a.K.Shape[0]) * int64(max(0, int(p)-from+1))
+		}
+	}
+	if a.Q.Shape[0] <= decodeMax {
+		return k.attendDecode(a, from)
+	}
+	return k.attendPrefill(a, from)
+}
+
+func cacheOf(keys, values *device.Tensor, h int) kernels.Cache {
+	return kernels.Cache{K: head(keys, h), V: head(values, h), DK: keys.Shape[2], DV: values.Shape[2]}
+}
+
+func lseAt(p device.Partial, t, h int) (lse *float32, ld int) {
+	if p.LSE == nil {
+		return nil, 0
+	}
+	return shift(f32(p.LSE, t), h), p.LSE.Stride[0]
+}
+
+func (k *hostKernels) attendPrefill(a device.AttendArgs, from int) error {
+	tokens, kv := a.Q.Shape[0], a.K.Shape[0]
+	group := a.Q.Shape[1] / kv
+	size := max(1, tileRows/group)
+	tiles := pieces(tokens, size)
+	need := kernels.TileScratch(size, group, a.K.Shape[2], a.V.Shape[2])
+	if err := k.pool.lend(need); err != nil {
+		return err
+	}
+	k.pool.run(tiles*kv, func(thread, i int) {
+		// Later tokens have more rows: longest first keeps the threads busy to the end.
+		h, s := i%kv, piece(tiles-1-i/kv, tokens, size)
+		out := kernels.Heads{P: f32(a.Out.Out, s.from, h*group), Token: a.Out.Out.Stride[0], Head: a.Out.Out.Stride[1]}
+		q := kernels.Heads{P: f32(a.Q, s.from, h*group), Token: a.Q.Stride[0], Head: a.Q.Stride[1]}
+		lse, ldl := lseAt(a.Out, s.from, h*group)
+		kernels.AttendTile(out, lse, ldl, q, cacheOf(a.K, a.V, h), s.to-s.from, group, from, at[int32](a.Pos, s.from), a.Scale,
+			(*float32)(k.pool.scratch[thread].mem))
+	})
+	return nil
+}
+
+// attendDecode splits every token's rows in pieces of decodeRows and joins the pieces in order.
+func (k *hostKernels) attendDecode(a device.AttendArgs, from int) error {
+	segs := make([]kernels.Segment, 0, 1)
+	for t, p := range row[int32](a.Pos) {
+		segs = segs[:0]
+		if int(p) >= from {
+			segs = append(segs, kernels.Segment{First: int32(from), Count: p - int32(from) + 1})
+		}
+		plans := make([]plan, a.K.Shape[0])
+		for h := range plans {
+			plans[h].segments = segs
+		}
+		if err := k.attendPlans(plans, a.Out, a.Q, a.K, a.V, t, a.Scale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan is what one key head reads for one token.
+type plan struct {
+	segments []kernels.Segment
+	bias     []float32 // [group, ldb], nil for none
+	ldb      int
+	work     [][]kernels.Segment // segments cut into pieces of at most decodeRows rows
+}
+
+// cut fills work.
+func (p *plan) cut() {
+	var now []kernels.Segment
+	room := int32(decodeRows)
+	for _, s := range p.segments {
+		for s.Count > 0 {
+			n := min(s.Count, room)
+			now = append(now, kernels.Segment{First: s.First, Count: n, Team: s.Team})
+			s.First, s.Count, room = s.First+n, s.Count-n, room-n
+			if room == 0 {
+				p.work, now, room = append(p.work, now), nil, decodeRows
+			}
+		}
+	}
+	if len(now) > 0 {
+		p.work = append(p.work, now)
+	}
+}
+
+// attendPlans attends token t by one plan a key head.
+func (k *hostKernels) attendPlans(plans []plan, out device.Partial, q, keys, values *device.Tensor, t int, scale float32) error {
+	kv := len(plans)
+	group, dv := q.Shape[1]/kv, values.Shape[2]
+	type job struct{ h, i int }
+	var jobs []job
+	for h := range plans {
+		plans[h].cut()
+		for i := range plans[h].work {
+			jobs = append(jobs, job{h, i})
+		}
+	}
+	width := group * kernels.PartWidth(dv)
+	parts, err := k.pool.shared.floats(len(jobs) * width)
+	if err != nil {
+		return err
+	}
+	k.pool.run(len(jobs), func(_, i int) {
+		p, h := &plans[jobs[i].h], jobs[i].h
+		var bias *float32
+		if len(p.bias) > 0 {
+			bias = &p.bias[0]
+		}
+		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h), p.work[jobs[i].i], bias, p.ldb, group, scale)
+	})
+	done := 0
+	for h := range plans {
+		lse, _ := lseAt(out, t, h*group)
+		kernels.Join(f32(out.Out, t, h*group), out.Out.Stride[1], lse, shift(parts, done*width), len(plans[h].work), group, dv)
+		done += len(plans[h].work)
+	}
+	return nil
+}
+
+// Merge implements device.Kernels.
+func (k *hostKernels) Merge(dst *device.Tensor, a, b device.Partial) error {
+	if ok, err := k.start(outputs{dst}, a.Out, a.LSE, b.Out, b.LSE); !ok {
+		return err
+	}
+	k.overRows(dst.Shape[0], func(from, count int) {
+		for t := from; t < from+count; t++ {
+			for h := range dst.Shape[1] {
+				kernels.Merge(f32(dst, t, h), f32(a.Out, t, h), row[float32](a.LSE, t)[h], f32(b.Out, t, h), row[float32](b.LSE, t)[h], dst.Shape[2])
+			}
+		}
+	})
+	return nil
+}
+
+// absent reports whether a routing bias or score says that there is no team.
+func absent(x float32) bool { return math.IsInf(float64(x), -1) }

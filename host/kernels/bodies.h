@@ -1,0 +1,7 @@
+#include "kernels.h"
+#include "vec.h"
+#include "elementwise.h"
+#include "matmul.h"
+#include "attend.h"
+#include "sample.h"
+#include "cluster.h"

@@ -1,0 +1,3 @@
+#define ISA portable
+#define VW 4
+#include "bodies.h"
