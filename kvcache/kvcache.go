@@ -34,6 +34,15 @@ func (s Spec) RowWidth() int {
 	return s.KVHeads * (s.KeyDim + s.ValueDim)
 }
 
+// RowWidth is the numbers that one token stores in all layers.
+func RowWidth(specs []Spec) int {
+	n := 0
+	for _, s := range specs {
+		n += s.RowWidth()
+	}
+	return n
+}
+
 // Layer holds the rows of one layer. The cache owns the tensors.
 type Layer struct {
 	Spec

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"blitzen/kvcache"
 	"blitzen/model"
 	"blitzen/model/rope"
 )
@@ -64,4 +65,13 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		return Config{}, fmt.Errorf("qwen2: %w", f.Err())
 	}
 	return c, nil
+}
+
+// CacheSpec describes the cache rows, one entry a layer.
+func (c Config) CacheSpec() []kvcache.Spec {
+	specs := make([]kvcache.Spec, c.Layers)
+	for i := range specs {
+		specs[i] = kvcache.Spec{KVHeads: c.KVHeads, KeyDim: c.HeadDim, ValueDim: c.HeadDim}
+	}
+	return specs
 }

@@ -51,13 +51,7 @@ type scratch struct {
 func (m *Model) Config() model.Config { return m.cfg.Config }
 func (m *Model) MaxRows() int         { return m.rows }
 
-func (m *Model) CacheSpec() []kvcache.Spec {
-	specs := make([]kvcache.Spec, m.cfg.Layers)
-	for i := range specs {
-		specs[i] = kvcache.Spec{KVHeads: m.cfg.KVHeads, KeyDim: m.cfg.HeadDim, ValueDim: m.cfg.HeadDim}
-	}
-	return specs
-}
+func (m *Model) CacheSpec() []kvcache.Spec { return m.cfg.CacheSpec() }
 
 // Forward taps "embed", "layer.N" (the residual after a layer) and "norm".
 func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn attention.Backend, logits *device.Tensor) {

@@ -1,0 +1,219 @@
+package santapp
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"blitzen/device"
+	"blitzen/kvcache"
+	"blitzen/teams"
+)
+
+// Config are the method's settings.
+type Config struct {
+	teams.Config               // parent size P and representatives R
+	Budget       int           // S: K = S/(P/R) teams are drawn a query head
+	Parents      teams.Parents // how keys are first grouped
+	Seed         uint64
+	// SampleAlways samples even where the budget covers every team, where exact
+	// attention would do: for tests of the sampled path.
+	SampleAlways bool
+}
+
+// Validate refuses settings that do not fit together, naming the flags.
+func (c Config) Validate() error { return c.Config.Validate(c.Budget) }
+
+// Build groups the frozen rows of cache into teams, moves the rows of a team
+// together and returns the backend that samples them for queries of heads
+// heads. progress, if not nil, is called after each layer. When ctx ends, the
+// cache is left for Thaw to restore.
+func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, heads int, cfg Config, progress func(layer, of int)) (*Backend, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cache.Frozen() == 0 {
+		return nil, fmt.Errorf("santapp: the cache has no frozen prompt to sample")
+	}
+	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: cache.Frozen()}
+	if err := b.build(ctx, cache, heads, progress); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("santapp: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Backend) build(ctx context.Context, cache *kvcache.Cache, heads int, progress func(layer, of int)) error {
+	drawn := b.cfg.Selected(b.cfg.Budget, b.prompt)
+	b.covered = !b.cfg.SampleAlways
+	parts := make([][]teams.Partition, len(cache.Layers))
+	for i, l := range cache.Layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var err error
+		if parts[i], err = b.partition(l); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+		for _, p := range parts[i] {
+			b.covered = b.covered && len(p.Reps) <= drawn
+		}
+		if progress != nil {
+			progress(i+1, len(cache.Layers))
+		}
+	}
+	most := 1
+	if !b.covered {
+		for i := range cache.Layers {
+			l, err := b.addLayer(cache, i, parts[i])
+			if err != nil {
+				return fmt.Errorf("layer %d: %w", i, err)
+			}
+			b.layers = append(b.layers, l)
+			most = max(most, l.reps.Shape[1])
+		}
+	}
+	return b.newScratch(len(cache.Layers), heads, most, min(drawn, most))
+}
+
+// partition groups the rows of each key head of one layer.
+func (b *Backend) partition(l *kvcache.Layer) ([]teams.Partition, error) {
+	width := l.ClusterDim
+	if width == 0 {
+		width = l.KeyDim
+	}
+	x, err := b.dev.New("cluster", device.F32, b.prompt, width)
+	if err != nil {
+		return nil, err
+	}
+	defer b.dev.Free(x)
+	var parts []teams.Partition
+	for h := range l.KVHeads {
+		err := b.dev.Run(func(ops *device.Ops) {
+			ops.Copy(x, l.K.Index(0, h).Slice(0, 0, b.prompt).Slice(1, 0, width))
+		})
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.divide(x)
+		if err != nil {
+			return nil, fmt.Errorf("key head %d: %w", h, err)
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// divide makes parents and teams of the keys x, F32 [rows, width].
+func (b *Backend) divide(x *device.Tensor) (teams.Partition, error) {
+	parent, err := b.cfg.Parents.Of(b.dev, x, b.cfg.ParentSize)
+	if err != nil {
+		return teams.Partition{}, err
+	}
+	keys, err := device.Read[float32](b.dev, x)
+	if err != nil {
+		return teams.Partition{}, err
+	}
+	return teams.Divide(keys, x.Shape[1], parent, b.cfg.Representatives)
+}
+
+// addLayer copies the representatives, uploads the teams and moves the rows.
+func (b *Backend) addLayer(cache *kvcache.Cache, i int, parts []teams.Partition) (layer, error) {
+	kv := cache.Layers[i]
+	most, total := 0, 0
+	for _, p := range parts {
+		most = max(most, len(p.Reps))
+		total += len(p.Reps)
+	}
+	var reps, offsets []int32
+	var logN []float32
+	order := make([][]int32, len(parts))
+	for h, p := range parts {
+		layout := p.Layout()
+		order[h] = layout.Order
+		reps = append(reps, padded(p.Reps, most, 0)...)
+		logN = append(logN, padded(layout.LogN, most, float32(math.Inf(-1)))...)
+		offsets = append(offsets, padded(layout.Offsets, most+1, int32(b.prompt))...)
+	}
+	l := layer{teams: int64(total)}
+	var rows *device.Tensor
+	err := b.alloc([]allocation{
+		{&l.reps, "santapp.representatives", b.dev.DType(), []int{kv.KVHeads, most, kv.KeyDim}},
+		{&l.logN, "santapp.log_n", device.F32, []int{kv.KVHeads, most}},
+		{&l.offsets, "santapp.offsets", device.I32, []int{kv.KVHeads, most + 1}},
+	})
+	if err != nil {
+		return l, err
+	}
+	if rows, err = b.dev.New("santapp.rows", device.I32, kv.KVHeads, most); err != nil {
+		return l, err
+	}
+	defer b.dev.Free(rows)
+	for _, err := range []error{
+		device.Write(b.dev, rows, reps),
+		device.Write(b.dev, l.logN, logN),
+		device.Write(b.dev, l.offsets, offsets),
+		b.dev.Run(func(ops *device.Ops) {
+			for h := range parts {
+				ops.GatherRows(l.reps.Index(0, h), kv.K.Index(0, h), rows.Index(0, h))
+			}
+		}),
+	} {
+		if err != nil {
+			return l, err
+		}
+	}
+	return l, cache.Permute(i, order)
+}
+
+func (b *Backend) newScratch(layers, heads, most, drawn int) error {
+	s := &b.step
+	err := b.alloc([]allocation{
+		{&b.seed, "santapp.seed", device.U32, []int{2}},
+		{&b.from, "santapp.from", device.I32, []int{1}},
+		{&b.counts, "santapp.counts", device.I64, []int{layers, numCounts}},
+		{&s.phi, "santapp.phi", device.F32, []int{1, heads, most}},
+		{&s.teams, "santapp.drawn", device.I32, []int{1, heads, drawn}},
+		{&s.logC, "santapp.log_c", device.F32, []int{1, heads, drawn}},
+		{&s.prompt.Out, "santapp.prompt", device.F32, []int{1, heads, b.spec.ValueDim}},
+		{&s.prompt.LSE, "santapp.prompt_lse", device.F32, []int{1, heads}},
+		{&s.tail.Out, "santapp.suffix", device.F32, []int{1, heads, b.spec.ValueDim}},
+		{&s.tail.LSE, "santapp.suffix_lse", device.F32, []int{1, heads}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.Reseed(b.cfg.Seed); err != nil {
+		return err
+	}
+	return device.Write(b.dev, b.from, []int32{int32(b.prompt)})
+}
+
+type allocation struct {
+	dst   **device.Tensor
+	name  string
+	dtype device.DType
+	shape []int
+}
+
+func (b *Backend) alloc(list []allocation) error {
+	for _, a := range list {
+		t, err := b.dev.New(a.name, a.dtype, a.shape...)
+		if err != nil {
+			return err
+		}
+		*a.dst = t
+		b.owned = append(b.owned, t)
+	}
+	return nil
+}
+
+// padded is s extended to n entries with fill.
+func padded[T any](s []T, n int, fill T) []T {
+	out := make([]T, n)
+	copy(out, s)
+	for i := len(s); i < n; i++ {
+		out[i] = fill
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package santapp
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"blitzen/internal/golden"
+)
+
+const testdata = "../../testdata/santa/"
+
+// goldenCase is one row of cases.json.
+type goldenCase struct {
+	Case    string
+	Heads   int `json:"query_heads"`
+	KVHeads int `json:"kv_heads"`
+	N       int
+	Suffix  int
+	D, DV   int
+	P, R, S int
+	Scale   float64
+	KV      []struct {
+		M, K  int
+		Union int `json:"union_rows"`
+	}
+	Access float64 `json:"kv_access_percent"`
+}
+
+// goldenCases are those whose arrays are in testdata.
+func goldenCases(t *testing.T) []goldenCase {
+	var all struct{ Estimator []goldenCase }
+	golden.JSON(t, testdata+"cases.json", &all)
+	var here []goldenCase
+	for _, c := range all.Estimator {
+		if c.Case != "kmeans_parents" { // the largest; its parents are tested in package kmeans
+			here = append(here, c)
+		}
+	}
+	return here
+}
+
+func TestEstimatorGolden(t *testing.T) {
+	for _, c := range goldenCases(t) {
+		t.Run(c.Case, func(t *testing.T) {
+			f := golden.Open(t, testdata+c.Case+".safetensors")
+			for h := range c.Heads {
+				kv := h / (c.Heads / c.KVHeads)
+				checkHead(t, f, c, h, kv, 1e-10)
+			}
+		})
+	}
+}
+
+func checkHead(t *testing.T, f *golden.File, c goldenCase, h, kv int, tolerance float64) {
+	name := func(s string) string { return fmt.Sprintf("q%d.%s", h, s) }
+	teamOf, repRows := f.Int32s(fmt.Sprintf("kv%d.team", kv)), f.Int32s(fmt.Sprintf("kv%d.reps", kv))
+	q, keys, values := f.Rows("Q")[h], f.Rows("K", kv), f.Rows("V", kv)
+	sizes := make([]int, len(repRows))
+	for _, g := range teamOf {
+		sizes[g]++
+	}
+	var reps [][]float64
+	for _, r := range repRows {
+		reps = append(reps, keys[r])
+	}
+
+	s := Select(q, reps, sizes, f.Floats(name("gumbel")), c.Scale, c.KV[kv].K)
+	golden.Near(t, name("phi"), s.Phi, f.Floats(name("phi")), tolerance)
+	golden.Near(t, name("tau"), []float64{s.Tau}, f.Floats(name("tau")), tolerance)
+	golden.Near(t, name("log_c"), s.LogC, f.Floats(name("log_c")), tolerance)
+	for i, g := range f.Int32s(name("selected")) {
+		if s.Teams[i] != int(g) {
+			t.Fatalf("%s: team %d is %d, want %d", name("selected"), i, s.Teams[i], g)
+		}
+	}
+
+	prompt := Attend(q, pick(keys, teamOf, s), pick(values, teamOf, s), biases(teamOf, s), c.Scale, c.DV)
+	suffix := Attend(q, keys[c.N:], values[c.N:], nil, c.Scale, c.DV)
+	all := Merge(prompt, suffix)
+	golden.Near(t, name("prompt_out"), prompt.Out, f.Floats(name("prompt_out")), tolerance)
+	golden.Near(t, name("suffix_out"), suffix.Out, f.Floats(name("suffix_out")), tolerance)
+	golden.Near(t, name("out"), all.Out, f.Floats(name("out")), tolerance)
+	golden.Near(t, name("lse"), []float64{all.LogZ, prompt.LogZ, suffix.LogZ}, f.Floats(name("lse")), tolerance)
+}
+
+// pick are the rows of the drawn teams, in row order.
+func pick(rows [][]float64, teamOf []int32, s Selection) [][]float64 {
+	var out [][]float64
+	for i, g := range teamOf {
+		if drawn(s, g) >= 0 {
+			out = append(out, rows[i])
+		}
+	}
+	return out
+}
+
+// biases are the ln c of the same rows.
+func biases(teamOf []int32, s Selection) []float64 {
+	var out []float64
+	for _, g := range teamOf {
+		if k := drawn(s, g); k >= 0 {
+			out = append(out, s.LogC[k])
+		}
+	}
+	return out
+}
+
+func drawn(s Selection, team int32) int {
+	for k, g := range s.Teams {
+		if g == int(team) {
+			return k
+		}
+	}
+	return -1
+}
+
+// The latent form: one partition for all heads, routing and sums in absorbed
+// coordinates, q̃ = W_UKᵀ·q_nope.
+func TestEstimatorGoldenMLA(t *testing.T) {
+	var all struct {
+		MLA []struct {
+			Case     string
+			Heads, N int
+			DV, K    int
+			Latent   int
+			Scale    float64
+		}
+	}
+	golden.JSON(t, testdata+"cases.json", &all)
+	for _, c := range all.MLA {
+		t.Run(c.Case, func(t *testing.T) {
+			f := golden.Open(t, testdata+c.Case+".safetensors")
+			latent, rope := f.Rows("latent"), f.Rows("k_pe")
+			var keys [][]float64
+			for i := range latent {
+				keys = append(keys, append(append([]float64{}, latent[i]...), rope[i]...))
+			}
+			teamOf := f.Int32s("team")
+			var reps [][]float64
+			var sizes []int
+			for g, r := range f.Int32s("reps") {
+				reps = append(reps, keys[r])
+				sizes = append(sizes, int(f.Int32s("n")[g]))
+			}
+			for h := range c.Heads {
+				q := append(mulT(f.Rows("W_UK", h), f.Rows("q_nope")[h]), f.Rows("q_pe")[h]...)
+				s := Select(q, reps, sizes, f.Floats(fmt.Sprintf("q%d.gumbel", h)), c.Scale, c.K)
+				golden.Near(t, "phi", s.Phi, f.Floats(fmt.Sprintf("q%d.phi", h)), 1e-10)
+				prompt := Attend(q, pick(keys, teamOf, s), pick(latent, teamOf, s), biases(teamOf, s), c.Scale, c.Latent)
+				sum := Merge(prompt, Attend(q, keys[c.N:], latent[c.N:], nil, c.Scale, c.Latent))
+				golden.Near(t, "out_latent", sum.Out, f.Floats(fmt.Sprintf("q%d.out_latent", h)), 1e-10)
+				out := make([]float64, c.DV)
+				for i, w := range f.Rows("W_UV", h) {
+					out[i] = dot(w, sum.Out)
+				}
+				golden.Near(t, "out", out, f.Floats(fmt.Sprintf("q%d.out", h)), 1e-10)
+			}
+		})
+	}
+}
+
+// mulT is wᵀ·x for w [n][d].
+func mulT(w [][]float64, x []float64) []float64 {
+	y := make([]float64, len(w[0]))
+	for i, row := range w {
+		for j, v := range row {
+			y[j] += x[i] * v
+		}
+	}
+	return y
+}
+
+func TestLogInclusionLimits(t *testing.T) {
+	for _, c := range []struct{ delta, want float64 }{
+		{math.Inf(1), 0}, {800, 0}, {-800, -800}, {math.Inf(-1), math.Inf(-1)},
+		{0, math.Log(1 - math.Exp(-1))},
+	} {
+		if got := LogInclusion(c.delta); math.Abs(got-c.want) > 1e-15*math.Max(1, math.Abs(c.want)) && got != c.want {
+			t.Errorf("ln c(%v) = %v, want %v", c.delta, got, c.want)
+		}
+	}
+	// Both branches meet at the switch.
+	below, above := LogInclusion(-37-1e-9), LogInclusion(-37+1e-9)
+	if math.Abs(above-below) > 3e-9 {
+		t.Errorf("ln c jumps from %v to %v at δ = −37", below, above)
+	}
+}

@@ -1,0 +1,129 @@
+// Package santapp is SANTA++: decode attention that reads a sample of the
+// prompt. After prefill the cached keys of each layer and key head are grouped
+// into teams; at each step a query head scores one representative key per
+// team, samples K teams by Gumbel-top-(K+1), reads only their rows and corrects
+// each for its chance of having been read. Generated tokens stay exact.
+//
+//	φ_g = ln n_g + a·q·ℓ_g                       Route
+//	𝒮   = the K largest φ + Gumbel, τ the next   SampleTopK
+//	c_g = 1 − exp(−exp(φ_g − τ))
+//	Û, Ẑ = Σ_{i in 𝒮} exp(a·q·k_i − ln c)·(v_i, 1)   AttendSelected
+//	out = (Û + U_suffix) / (Ẑ + Z_suffix)        Attend, Merge
+//
+// Û and Ẑ are unbiased; their ratio is not. estimator.go holds the same in
+// float64 for the tests.
+package santapp
+
+import (
+	"fmt"
+
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+)
+
+// Indices into a layer's counters.
+const (
+	countRouted = iota
+	countRows
+	countSuffix
+	numCounts
+)
+
+// Backend samples the frozen prompt and attends exactly to what follows it.
+type Backend struct {
+	dev     device.Device
+	cfg     Config
+	spec    kvcache.Spec
+	layers  []layer
+	prompt  int            // frozen rows, N
+	covered bool           // the budget covers every team: exact attention from row 0
+	seed    *device.Tensor // U32 [2]
+	from    *device.Tensor // I32 [1]: first suffix row, N
+	counts  *device.Tensor // I64 [layers, numCounts]
+	step    scratch
+	owned   []*device.Tensor
+}
+
+// layer is the teams of one layer; all tensors are padded to the key head with
+// the most teams.
+type layer struct {
+	reps    *device.Tensor // [kv heads, teams, dk]: copies of the keys as prefilled
+	logN    *device.Tensor // F32 [kv heads, teams]; −Inf beyond a head's last team
+	offsets *device.Tensor // I32 [kv heads, teams+1]
+	teams   int64          // Σ over key heads
+}
+
+// scratch is what one step needs, shared by the layers.
+type scratch struct {
+	phi          *device.Tensor // F32 [1, heads, most teams of any layer]
+	teams, logC  *device.Tensor // [1, heads, K]
+	prompt, tail device.Partial
+}
+
+func (b *Backend) Name() string { return "santapp" }
+func (b *Backend) Exact() bool  { return b.covered }
+
+// Attend issues one decode step of one layer. in.Q must be a single token.
+func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
+	count := func(i int) *device.Tensor { return b.counts.Index(0, in.Layer).Slice(0, i, i+1) }
+	if b.covered {
+		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: count(countRows)})
+		return
+	}
+	if in.Q.Shape[0] != 1 {
+		ops.Fail(fmt.Errorf("santapp: got %d queries at once, decodes one token at a time", in.Q.Shape[0]))
+		return
+	}
+	l, s := b.layers[in.Layer], b.step
+	phi := s.phi.Slice(2, 0, l.reps.Shape[1])
+	ops.Route(device.RouteArgs{Phi: phi, Q: in.Q, Reps: l.reps, Bias: l.logN, Scale: in.Scale, Read: count(countRouted)})
+	ops.SampleTopK(device.TopKArgs{Teams: s.teams, LogC: s.logC, Phi: phi, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos}})
+	ops.AttendSelected(device.SelectedArgs{Out: s.prompt, Q: in.Q, K: in.K, V: in.V, Offsets: l.offsets, Teams: s.teams, LogC: s.logC, Scale: in.Scale, Read: count(countRows)})
+	ops.Attend(device.AttendArgs{Out: s.tail, Q: in.Q, K: in.K, V: in.V, From: b.from, Pos: in.Pos, Scale: in.Scale, Read: count(countSuffix)})
+	ops.Merge(in.Out, s.prompt, s.tail)
+}
+
+// Reseed changes the random stream; the teams stay.
+func (b *Backend) Reseed(seed uint64) error {
+	return device.Write(b.dev, b.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+}
+
+func (b *Backend) Counters() *device.Tensor { return b.counts }
+
+// Access takes the counters, I64 [layers, numCounts]. A step reads every
+// team's representative, so the routed rows tell how many steps there were.
+func (b *Backend) Access(counters []int64) attention.Access {
+	a := attention.NewAccess(b.spec, b.dev.DType())
+	for i := range len(counters) / numCounts {
+		c := counters[i*numCounts:]
+		a.Routed += c[countRouted]
+		a.Rows += c[countRows]
+		a.Suffix += c[countSuffix]
+		if b.covered {
+			a.Dense += c[countRows]
+		} else {
+			steps := c[countRouted] / b.layers[i].teams
+			a.Dense += steps*int64(b.spec.KVHeads*b.prompt) + c[countSuffix]
+		}
+	}
+	return a
+}
+
+// Tensors are the teams and the seed.
+func (b *Backend) Tensors() []*device.Tensor {
+	ts := []*device.Tensor{b.seed}
+	for _, l := range b.layers {
+		ts = append(ts, l.reps, l.logN, l.offsets)
+	}
+	return ts
+}
+
+// Close frees the backend's tensors. The cache keeps the order that Build gave
+// it until Thaw.
+func (b *Backend) Close() {
+	for _, t := range b.owned {
+		b.dev.Free(t)
+	}
+	b.owned = nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"blitzen/attention"
+	"blitzen/decode"
+	"blitzen/eval"
+	"blitzen/sample"
+
+	"github.com/spf13/cobra"
+)
+
+// compareFlags are those of generate compare.
+type compareFlags struct {
+	modelFlags
+	promptFlags
+	taskFlags
+	attentionFlags
+	a, b      string
+	maxTokens int
+	row       int
+}
+
+func newCompareCommand() *cobra.Command {
+	c := &compareFlags{}
+	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, side by side", cobra.MaximumNArgs(1), c.run)
+	f := cmd.Flags()
+	f.StringVar(&c.a, "a", "dense", "first kind of attention: "+attentionNames)
+	f.StringVar(&c.b, "b", "santapp", "second kind of attention")
+	c.promptFlags.register(f)
+	c.taskFlags.register(f)
+	f.IntVar(&c.row, "row", 0, "which prompt of the task")
+	f.IntVarP(&c.maxTokens, "max-tokens", "n", 64, "most tokens of an answer")
+	c.attentionFlags.registerTeams(f)
+	c.modelFlags.register(f)
+	f.SetNormalizeFunc(aliases)
+	return cmd
+}
+
+// side is one of the two answers.
+type side struct {
+	label   string
+	result  decode.Result
+	access  attention.Access
+	build   time.Duration
+	correct *bool // nil without a reference answer
+}
+
+func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
+	start := time.Now()
+	o, err := c.modelFlags.open(args)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
+	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
+	q, err := c.question(cmd, o)
+	if err != nil {
+		return err
+	}
+	capacity, err := contextSize(len(q.ids), c.maxTokens, 0, o.Config)
+	if err != nil {
+		return err
+	}
+	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	begin := time.Now()
+	if err := s.Prefill(cmd.Context(), q.ids, log.bar.stage("reading the prompt")); err != nil {
+		return asUsagePrompt(err)
+	}
+	prefill := time.Since(begin)
+	log.end("read the prompt, %s", begin, c.describe(q))
+	var sides []side
+	for _, name := range []string{c.a, c.b} {
+		one, err := c.answer(cmd, o, s, name, q, log)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, one)
+	}
+	return printSides(cmd.OutOrStdout(), q, prefill, sides)
+}
+
+// question is the user's prompt if there is one, else the task's.
+func (c *compareFlags) question(cmd *cobra.Command, o *opened) (question, error) {
+	f := cmd.Flags()
+	if !f.Changed("prompt") && !f.Changed("file") && !f.Changed("prompt-ids") {
+		return c.taskFlags.row(o, f, c.row)
+	}
+	if err := o.needTokenizer(); err != nil {
+		return question{}, err
+	}
+	ids, _, err := c.promptFlags.encode(cmd, o.Tokenizer, o.Name)
+	return question{ids: ids}, err
+}
+
+func (c *compareFlags) describe(q question) string {
+	if len(q.Outputs) == 0 {
+		return fmt.Sprintf("%d tokens", len(q.ids))
+	}
+	return c.taskFlags.describe(q)
+}
+
+func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, name string, q question, log *stages) (side, error) {
+	flags := c.attentionFlags
+	flags.name = name
+	out := side{label: flags.label()}
+	build, err := flags.builder(cmd.Context(), o.loaded, cmd.Flags(), 0, log.bar.stage("building teams"))
+	if err != nil {
+		return out, err
+	}
+	begin := time.Now()
+	if err := s.Build(build); err != nil {
+		return out, err
+	}
+	out.build = time.Since(begin)
+	if name != "dense" {
+		log.end("%s: built teams", begin, out.label)
+	}
+	begin = time.Now()
+	limits := decode.Limits{MaxTokens: c.maxTokens, EOS: o.EOS, Decoder: o.Tokenizer.NewStream(true)}
+	if out.result, err = s.Generate(cmd.Context(), limits, nil); err != nil {
+		return out, err
+	}
+	out.access = s.Access()
+	log.end("%s: decoded %d tokens", begin, out.label, len(out.result.Tokens))
+	if len(q.Outputs) > 0 {
+		ok := eval.ExactAnswer(out.result.Text, q.Row)
+		out.correct = &ok
+	}
+	return out, nil
+}
+
+// printSides is the comparison for people.
+func printSides(w io.Writer, q question, prefill time.Duration, sides []side) error {
+	if len(q.Outputs) > 0 {
+		fmt.Fprintf(w, "expected  %s\n", q.Outputs[0])
+	}
+	for _, s := range sides {
+		fmt.Fprintf(w, "%s\n  %s\n", s.label, strings.ReplaceAll(strings.TrimSpace(s.result.Text), "\n", "\n  "))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	row := func(name string, value func(side) string) {
+		fmt.Fprintf(t, "%s\t", name)
+		for _, s := range sides {
+			fmt.Fprintf(t, "%s\t", value(s))
+		}
+		fmt.Fprintln(t)
+	}
+	fmt.Fprintln(t)
+	row("", func(s side) string { return s.label })
+	row("correct", func(s side) string { return yesNo(s.correct) })
+	row("KV access %", func(s side) string { return fmt.Sprintf("%.1f", s.access.Percent()) })
+	row("bytes read %", func(s side) string { return fmt.Sprintf("%.1f", s.access.BytesPercent()) })
+	row("prefill s", func(side) string { return fmt.Sprintf("%.2f", prefill.Seconds()) })
+	row("teams s", func(s side) string { return fmt.Sprintf("%.2f", s.build.Seconds()) })
+	row("decode s", func(s side) string { return fmt.Sprintf("%.2f", s.result.Decode.Seconds()) })
+	row("ms a token", func(s side) string {
+		return fmt.Sprintf("%.1f", milliseconds(s.result.Decode)/float64(len(s.result.Tokens)))
+	})
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	verdict := "The two answers are the same."
+	if sides[0].result.Text != sides[1].result.Text {
+		verdict = "The two answers differ: sampled attention reads part of the prompt and can miss what is asked for."
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", verdict)
+	return err
+}
+
+func yesNo(b *bool) string {
+	switch {
+	case b == nil:
+		return "-"
+	case *b:
+		return "yes"
+	}
+	return "no"
+}
+
+// stages tells on stderr what has been done and how long it took.
+type stages struct {
+	w   io.Writer
+	bar *progress
+}
+
+func (s *stages) end(format string, since time.Time, args ...any) {
+	s.bar.done()
+	fmt.Fprintf(s.w, "%s (%.2f s)\n", fmt.Sprintf(format, args...), time.Since(since).Seconds())
+}

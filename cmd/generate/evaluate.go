@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"blitzen/attention"
+	"blitzen/decode"
+	"blitzen/eval"
+	"blitzen/sample"
+
+	"github.com/spf13/cobra"
+)
+
+// evaluateFlags are those of generate evaluate.
+type evaluateFlags struct {
+	modelFlags
+	taskFlags
+	attentionFlags
+	methods, budgets string
+	samples          int
+	maxTokens        int
+	output           string
+}
+
+func newEvaluateCommand() *cobra.Command {
+	e := &evaluateFlags{}
+	cmd := newCommand("evaluate [flags] MODEL", "Count exact answers over many prompts", cobra.MaximumNArgs(1), e.run)
+	f := cmd.Flags()
+	e.taskFlags.register(f)
+	f.IntVar(&e.samples, "samples", 48, "prompts")
+	f.StringVar(&e.methods, "attention", "dense,santapp", "kinds of attention, separated by commas: "+attentionNames)
+	f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "budgets S of sampled attention, separated by commas")
+	f.StringVar(&e.parents, "parents", "kmeans", "how keys are grouped, separated by commas: kmeans, contiguous")
+	f.IntVar(&e.parentSize, "parent-size", 16, "P, keys of a parent")
+	f.IntVar(&e.representatives, "representatives", 4, "R, representatives (teams) of a parent")
+	f.Uint64Var(&e.attentionFlags.seed, "attention-seed", 0, "seed of the sampled teams")
+	f.IntVarP(&e.maxTokens, "max-tokens", "n", 64, "most tokens of an answer")
+	f.StringVarP(&e.output, "output", "o", "", "also write every answer to this file, as JSONL")
+	e.modelFlags.register(f)
+	f.SetNormalizeFunc(aliases)
+	return cmd
+}
+
+// arm is one method with its settings and what it has scored so far.
+type arm struct {
+	attentionFlags
+	exact  []float64 // 1 or 0, one a prompt
+	access attention.Access
+}
+
+// answerRecord is a line of --output.
+type answerRecord struct {
+	ID        string          `json:"id"`
+	Attention attentionReport `json:"attention"`
+	Text      string          `json:"text"`
+	Expected  string          `json:"expected"`
+	Exact     bool            `json:"exact"`
+	Tokens    int             `json:"prompt_tokens"`
+	ModelHash string          `json:"model_hash"`
+}
+
+func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
+	arms, err := e.arms()
+	if err != nil {
+		return err
+	}
+	o, err := e.modelFlags.open(args)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	records := io.Discard
+	if e.output != "" {
+		file, err := os.Create(e.output)
+		if err != nil {
+			return usagef("--output: %v", err)
+		}
+		defer file.Close()
+		records = file
+	}
+	start := time.Now()
+	for i := range e.samples {
+		if err := e.sample(cmd, o, i, arms, records); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d prompts, %.0f s\n", i+1, e.samples, time.Since(start).Seconds())
+	}
+	return e.print(cmd.OutOrStdout(), arms)
+}
+
+// arms are all combinations that the flags name.
+func (e *evaluateFlags) arms() ([]*arm, error) {
+	var arms []*arm
+	for _, method := range choices(e.methods) {
+		flags := e.attentionFlags
+		flags.name = method
+		if method == "dense" {
+			arms = append(arms, &arm{attentionFlags: flags})
+			continue
+		}
+		for _, parents := range choices(e.parents) {
+			for _, budget := range choices(e.budgets) {
+				n, err := strconv.Atoi(budget)
+				if err != nil {
+					return nil, usagef("--budget %q: want whole numbers, separated by commas", budget)
+				}
+				flags.parents, flags.budget = parents, n
+				arms = append(arms, &arm{attentionFlags: flags})
+			}
+		}
+	}
+	if len(arms) == 0 || e.samples < 1 || e.maxTokens < 1 {
+		return nil, usagef("nothing to do: --attention %q, --samples %d, -n %d", e.methods, e.samples, e.maxTokens)
+	}
+	return arms, nil
+}
+
+// sample reads prompt i once and answers it with every arm.
+func (e *evaluateFlags) sample(cmd *cobra.Command, o *opened, i int, arms []*arm, records io.Writer) error {
+	q, err := e.taskFlags.row(o, cmd.Flags(), i)
+	if err != nil {
+		return err
+	}
+	capacity, err := contextSize(len(q.ids), e.maxTokens, 0, o.Config)
+	if err != nil {
+		return err
+	}
+	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Prefill(cmd.Context(), q.ids, nil); err != nil {
+		return err
+	}
+	for _, a := range arms {
+		seed := eval.PromptSeed(e.attentionFlags.seed, q.ID)
+		record, err := e.answer(cmd, o, s, a, q, seed)
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(records).Encode(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *evaluateFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, a *arm, q question, seed uint64) (answerRecord, error) {
+	a.attentionFlags.seed = seed
+	build, err := a.builder(cmd.Context(), o.loaded, cmd.Flags(), seed, nil)
+	if err != nil {
+		return answerRecord{}, err
+	}
+	if err := s.Build(build); err != nil {
+		return answerRecord{}, err
+	}
+	limits := decode.Limits{MaxTokens: e.maxTokens, EOS: o.EOS, Decoder: o.Tokenizer.NewStream(true)}
+	result, err := s.Generate(cmd.Context(), limits, nil)
+	if err != nil {
+		return answerRecord{}, err
+	}
+	r := answerRecord{
+		ID: q.ID, Attention: a.report(s.Access(), seed), Text: result.Text, Expected: q.Outputs[0],
+		Exact: eval.ExactAnswer(result.Text, q.Row), Tokens: len(q.ids), ModelHash: o.Checkpoint.Fingerprint(),
+	}
+	score := 0.0
+	if r.Exact {
+		score = 1
+	}
+	a.exact = append(a.exact, score)
+	a.access = a.access.Add(s.Access())
+	return r, nil
+}
+
+// bootstrapSeed is that of the intervals, printed with them.
+const bootstrapSeed = 1
+
+func (e *evaluateFlags) print(w io.Writer, arms []*arm) error {
+	fmt.Fprintf(w, "%s, %d prompts of %d tokens with %d codes, task seed %d, attention seed %d; 95 %% intervals by bootstrap over prompts (%d resamples, seed %d)\n\n",
+		e.task, e.samples, e.length, e.codes, e.taskFlags.seed, e.attentionFlags.seed, eval.Resamples, bootstrapSeed)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "| attention\t| exact\t| exact %\t| interval\t| KV access %\t| bytes %\t|")
+	fmt.Fprintln(t, "|---\t|---\t|---\t|---\t|---\t|---\t|")
+	for _, a := range arms {
+		mean, low, high := eval.Bootstrap(a.exact, bootstrapSeed)
+		exact := 0
+		for _, v := range a.exact {
+			exact += int(v)
+		}
+		fmt.Fprintf(t, "| %s\t| %d of %d\t| %.1f\t| %.1f to %.1f\t| %.1f\t| %.1f\t|\n",
+			a.label(), exact, len(a.exact), 100*mean, 100*low, 100*high, a.access.Percent(), a.access.BytesPercent())
+	}
+	return t.Flush()
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"blitzen/kvcache"
+	"blitzen/model"
+	"blitzen/weights"
+
+	"github.com/spf13/cobra"
+)
+
+func newInspectCommand() *cobra.Command {
+	m := &modelFlags{}
+	context := 0
+	cmd := newCommand("inspect [flags] MODEL", "Show what a checkpoint is and the memory it needs, from its headers alone", cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, args []string) error { return m.inspect(cmd.OutOrStdout(), args, context) })
+	cmd.Flags().StringVarP(&m.model, "model", "m", "", "model folder or org/name in the Hugging Face cache, instead of the argument")
+	cmd.Flags().StringVar(&m.revision, "revision", "main", "branch, tag or commit in the Hugging Face cache")
+	cmd.Flags().IntVarP(&context, "ctx-size", "c", 4096, "context to plan for, in tokens")
+	return cmd
+}
+
+func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
+	name, err := m.argument(args)
+	if err != nil {
+		return err
+	}
+	dir, err := resolveModel(name, m.revision)
+	if err != nil {
+		return err
+	}
+	fields, err := model.ReadFields(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return err
+	}
+	p, err := planModel(fields)
+	if err != nil {
+		return err
+	}
+	ck, err := weights.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer ck.Close()
+	return printPlan(w, dir, p, ck, context)
+}
+
+func printPlan(w io.Writer, dir string, p plan, ck *weights.Checkpoint, context int) error {
+	var parameters int64
+	kinds := map[string]int64{}
+	for _, t := range ck.Tensors() {
+		n := int64(1)
+		for _, d := range t.Shape {
+			n *= int64(d)
+		}
+		parameters += n
+		kinds[t.DType] += n
+	}
+	stored := kvcache.RowWidth(p.specs)
+	fmt.Fprintf(w, "folder         %s\n", dir)
+	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", p.Architecture, p.Layers, p.Heads, p.Vocab)
+	fmt.Fprintf(w, "limit          %d tokens\n", p.MaxPositions)
+	fmt.Fprintf(w, "parameters     %d %v\n", parameters, kinds)
+	fmt.Fprintf(w, "weights        %s stored, %s on the CPU (float32)\n", mebibytes(ck.Size()), mebibytes(4*parameters))
+	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d on the CPU (float32)", 2*stored, 4*stored)
+	if p.expanded != stored {
+		fmt.Fprintf(w, "; expanded keys and values would take %d in bf16", 2*p.expanded)
+	}
+	fmt.Fprintf(w, "\n               %s on the CPU for %d tokens\n", mebibytes(4*int64(stored*context)), context)
+	_, err := fmt.Fprintf(w, "fingerprint    %s\n", ck.Fingerprint())
+	return err
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"blitzen/device"
+	"blitzen/kvcache"
+	"blitzen/model"
+	"blitzen/model/qwen2"
+	"blitzen/weights"
+)
+
+// prefillRows is how many prompt tokens go through a model at once.
+const prefillRows = 512
+
+// plan is a checkpoint's configuration before its weights are read.
+type plan struct {
+	model.Config
+	specs    []kvcache.Spec
+	expanded int // numbers a token would store as keys and values of every head
+	load     func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error)
+}
+
+// planModel checks config.json. This switch is the one place that knows all
+// architectures.
+func planModel(fields *model.Fields) (plan, error) {
+	names := fields.Strings("architectures")
+	if err := fields.Err(); err != nil {
+		return plan{}, err
+	}
+	switch {
+	case slices.Contains(names, qwen2.Architecture):
+		cfg, err := qwen2.ReadConfig(fields)
+		return plan{cfg.Config, cfg.CacheSpec(), kvcache.RowWidth(cfg.CacheSpec()), func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error) {
+			return qwen2.Load(dev, from, cfg, rows)
+		}}, err
+	}
+	return plan{}, fmt.Errorf("config.json: architectures is %q; supported is %q", names, qwen2.Architecture)
+}
+
+// loaded is a model ready to run. Close releases everything.
+type loaded struct {
+	plan
+	Dir        string
+	Model      model.Model
+	Checkpoint *weights.Checkpoint
+	Device     device.Device
+	EOS        []int32       // end tokens of config.json and generation_config.json
+	Generation *model.Fields // generation_config.json; nil if there is none
+}
+
+func loadModel(dev device.Device, dir string) (*loaded, error) {
+	fields, err := model.ReadFields(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{Dir: dir, Device: dev}
+	if l.plan, err = planModel(fields); err != nil {
+		return nil, err
+	}
+	if l.Generation, err = generationConfig(dir); err != nil {
+		return nil, err
+	}
+	l.EOS = fields.Tokens("eos_token_id")
+	if l.Generation != nil {
+		l.EOS = append(l.EOS, l.Generation.Tokens("eos_token_id")...)
+	}
+	if err := fields.Err(); err != nil {
+		return nil, err
+	}
+	if l.Checkpoint, err = weights.Open(dir); err != nil {
+		return nil, err
+	}
+	if l.Model, err = l.plan.load(dev, l.Checkpoint, prefillRows); err != nil {
+		l.Checkpoint.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *loaded) Close() {
+	l.Model.Close()
+	l.Checkpoint.Close()
+}

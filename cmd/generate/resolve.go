@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// resolveModel finds the folder of a model: a folder as it is, or org/name in
+// the Hugging Face cache. Nothing is downloaded.
+func resolveModel(name, revision string) (string, error) {
+	if info, err := os.Stat(name); err == nil {
+		if !info.IsDir() {
+			return "", usagef("%s is a file: give the folder that holds config.json and *.safetensors", name)
+		}
+		return name, nil
+	}
+	org, repo, ok := strings.Cut(name, "/")
+	if !ok || org == "" || repo == "" || strings.ContainsAny(repo, "/\\") || strings.HasPrefix(name, ".") {
+		return "", fmt.Errorf("%s: no such folder", name)
+	}
+	hub := hubCache()
+	base := filepath.Join(hub, "models--"+org+"--"+repo)
+	if commit, err := os.ReadFile(filepath.Join(base, "refs", revision)); err == nil {
+		revision = strings.TrimSpace(string(commit))
+	}
+	dir := filepath.Join(base, "snapshots", revision)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s (revision %s) is neither a folder nor in the cache %s: download it with `hf download %s --revision %s`", name, revision, hub, name, revision)
+	}
+	return dir, nil
+}
+
+// hubCache is where huggingface_hub keeps downloads, by its own order of
+// precedence.
+func hubCache() string {
+	if dir := os.Getenv("HF_HUB_CACHE"); dir != "" {
+		return dir
+	}
+	if dir := os.Getenv("HF_HOME"); dir != "" {
+		return filepath.Join(dir, "hub")
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	return filepath.Join(cache, "huggingface", "hub")
+}

@@ -1,0 +1,239 @@
+// Package decode runs a model over one sequence: exact prefill, then one
+// recorded step a token with whatever attention backend was built.
+//
+//	New → Prefill → Build → Next, Next, …      (Build again: same prompt, another backend)
+//
+// The last prompt token is fed again as the first decode query, for exact
+// attention too, so that all backends take the same steps.
+package decode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"blitzen/attention"
+	"blitzen/attention/dense"
+	"blitzen/device"
+	"blitzen/kvcache"
+	"blitzen/model"
+	"blitzen/sample"
+)
+
+// ErrFull says that the session has no row left for another token.
+var ErrFull = errors.New("the context is full")
+
+// Options size a session.
+type Options struct {
+	Capacity    int // rows: prompt and generated tokens
+	Sampling    sample.Settings
+	TopLogProbs int // alternatives reported with every token; the token's own log-probability is always reported if above 0
+}
+
+// Session is one sequence on one device. It owns its cache and backends, not
+// the model. Not for concurrent use.
+type Session struct {
+	dev     device.Device
+	model   model.Model
+	opts    Options
+	cache   *kvcache.Cache
+	prefill *dense.Backend
+	backend attention.Backend
+	step    device.Step
+	t       tensors
+	owned   []*device.Tensor
+
+	tokens []int32 // what the rows hold, then the token that the next step is fed
+	prompt int     // rows that Prefill wrote
+	ahead  []pending
+	last   []int64 // counters as of the last token returned
+}
+
+// tensors are everything that changes from step to step.
+type tensors struct {
+	id       *device.Tensor // I32 [1]: token fed, then token drawn
+	pos      *device.Tensor // I32 [1]: its position
+	logits   *device.Tensor // F32 [1, vocab]
+	seen     *device.Tensor // I32 [vocab]
+	settings *device.Tensor // F32 [NumSettings]
+	seed     *device.Tensor // U32 [2]
+	topIDs   *device.Tensor // I32 [n]
+	top      *device.Tensor // F32 [n]
+	chosen   *device.Tensor // F32 [1]
+	ids, at  *device.Tensor // I32 [rows]: a prefill chunk
+}
+
+// New makes the session's cache and buffers.
+func New(dev device.Device, m model.Model, opts Options) (*Session, error) {
+	if err := opts.Sampling.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Session{dev: dev, model: m, opts: opts}
+	if err := s.open(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) open() error {
+	var err error
+	if s.cache, err = kvcache.New(s.dev, s.model.CacheSpec(), s.opts.Capacity); err != nil {
+		return err
+	}
+	if s.prefill, err = dense.New(s.dev, s.model.CacheSpec()); err != nil {
+		return err
+	}
+	vocab, top := s.model.Config().Vocab, max(s.opts.TopLogProbs, 1)
+	for _, a := range []struct {
+		dst   **device.Tensor
+		name  string
+		dtype device.DType
+		shape []int
+	}{
+		{&s.t.id, "token", device.I32, []int{1}},
+		{&s.t.pos, "position", device.I32, []int{1}},
+		{&s.t.logits, "logits", device.F32, []int{1, vocab}},
+		{&s.t.seen, "seen", device.I32, []int{vocab}},
+		{&s.t.settings, "settings", device.F32, []int{device.NumSettings}},
+		{&s.t.seed, "seed", device.U32, []int{2}},
+		{&s.t.topIDs, "top_ids", device.I32, []int{min(top, vocab)}},
+		{&s.t.top, "top_logprobs", device.F32, []int{min(top, vocab)}},
+		{&s.t.chosen, "logprob", device.F32, []int{1}},
+		{&s.t.ids, "prompt_ids", device.I32, []int{s.model.MaxRows()}},
+		{&s.t.at, "prompt_positions", device.I32, []int{s.model.MaxRows()}},
+	} {
+		if *a.dst, err = s.dev.New(a.name, a.dtype, a.shape...); err != nil {
+			return err
+		}
+		s.owned = append(s.owned, *a.dst)
+	}
+	if err := device.Write(s.dev, s.t.settings, s.opts.Sampling.Tensor()); err != nil {
+		return err
+	}
+	seed := s.opts.Sampling.Seed
+	return device.Write(s.dev, s.t.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+}
+
+// Prefill reads the prompt with exact attention, in chunks of the model's
+// MaxRows, and freezes its rows. progress, if not nil, is told the rows done
+// after each chunk. It is called once.
+func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, of int)) error {
+	if err := s.checkPrompt(ids); err != nil {
+		return err
+	}
+	for start := 0; start < len(ids); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(s.model.MaxRows(), len(ids)-start)
+		if err := s.chunk(ids[start:start+n], start, nil); err != nil {
+			return fmt.Errorf("prefill at token %d: %w", start, err)
+		}
+		start += n
+		if progress != nil {
+			progress(start, len(ids))
+		}
+	}
+	s.prompt = len(ids)
+	s.tokens = append([]int32(nil), ids...)
+	return s.cache.Freeze(len(ids))
+}
+
+func (s *Session) checkPrompt(ids []int32) error {
+	switch {
+	case s.prompt > 0:
+		return errors.New("the session already has a prompt")
+	case len(ids) == 0:
+		return errors.New("the prompt is empty: give at least one token")
+	case len(ids) > s.opts.Capacity:
+		return fmt.Errorf("the prompt has %d tokens, the context %d: %w", len(ids), s.opts.Capacity, ErrFull)
+	}
+	vocab := s.model.Config().Vocab
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("prompt token %d has id %d, the vocabulary ids 0 to %d", i, id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// chunk feeds tokens at consecutive positions through exact attention.
+func (s *Session) chunk(ids []int32, start int, logits *device.Tensor) error {
+	at := make([]int32, len(ids))
+	for i := range at {
+		at[i] = int32(start + i)
+	}
+	in := model.Batch{IDs: s.t.ids.Slice(0, 0, len(ids)), Pos: s.t.at.Slice(0, 0, len(ids)), Start: start}
+	if err := device.Write(s.dev, in.IDs, ids); err != nil {
+		return err
+	}
+	if err := device.Write(s.dev, in.Pos, at); err != nil {
+		return err
+	}
+	return s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, s.prefill, logits) })
+}
+
+// Build makes the backend that the next tokens are decoded with and goes back
+// to the end of the prompt. The cache is first put as prefill left it.
+func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, error)) error {
+	if s.prompt == 0 {
+		return errors.New("there is no prompt yet")
+	}
+	s.drop()
+	if err := s.cache.Thaw(); err != nil {
+		return err
+	}
+	b, err := build(s.cache)
+	if err != nil {
+		return err
+	}
+	s.backend = b
+	return s.Truncate(s.prompt)
+}
+
+// Backend is what Build made, nil before.
+func (s *Session) Backend() attention.Backend { return s.backend }
+
+// Cache is the session's cache.
+func (s *Session) Cache() *kvcache.Cache { return s.cache }
+
+// Tokens are the prompt and what followed it so far.
+func (s *Session) Tokens() []int32 { return s.tokens }
+
+// Access is what decode read for the tokens returned since Build.
+func (s *Session) Access() attention.Access {
+	if s.last == nil {
+		return attention.Access{}
+	}
+	return s.backend.Access(s.last)
+}
+
+// drop forgets the recorded step and the backend.
+func (s *Session) drop() {
+	s.ahead = nil
+	if s.step != nil {
+		s.step.Close()
+		s.step = nil
+	}
+	if s.backend != nil {
+		s.backend.Close()
+		s.backend = nil
+	}
+	s.last = nil
+}
+
+// Close frees everything but the model.
+func (s *Session) Close() {
+	s.drop()
+	if s.prefill != nil {
+		s.prefill.Close()
+	}
+	if s.cache != nil {
+		s.cache.Close()
+	}
+	for _, t := range s.owned {
+		s.dev.Free(t)
+	}
+	s.owned = nil
+}

@@ -1,0 +1,175 @@
+package decode
+
+import (
+	"context"
+	"fmt"
+
+	"blitzen/device"
+	"blitzen/model"
+)
+
+// Token is one decoded token. Log-probabilities are natural, of the model's
+// own distribution before penalties and temperature; NaN unless asked for.
+type Token struct {
+	ID      int32
+	LogProb float32
+	Top     []Candidate // most probable first
+}
+
+// Candidate is a token with its log-probability.
+type Candidate struct {
+	ID      int32
+	LogProb float32
+}
+
+// pending is a step under way: copies of its results as of that step.
+type pending struct {
+	id, counts           device.Pending
+	topIDs, top, logprob device.Pending
+}
+
+// Next decodes one token. On a device that works while the host waits, the
+// step after it is started before its result is read.
+func (s *Session) Next(ctx context.Context) (Token, error) {
+	if err := ctx.Err(); err != nil {
+		return Token{}, err
+	}
+	if s.backend == nil {
+		return Token{}, fmt.Errorf("no attention backend has been built")
+	}
+	if len(s.tokens) > s.opts.Capacity {
+		return Token{}, ErrFull
+	}
+	want := 1
+	if s.dev.Queued() && len(s.tokens) < s.opts.Capacity {
+		want = 2
+	}
+	for len(s.ahead) < want {
+		if err := s.launch(); err != nil {
+			return Token{}, err
+		}
+	}
+	t, err := s.collect(s.ahead[0])
+	s.ahead = s.ahead[1:]
+	if err != nil {
+		return Token{}, err
+	}
+	s.tokens = append(s.tokens, t.ID)
+	return t, nil
+}
+
+// launch runs one step and queues the copies of its results.
+func (s *Session) launch() error {
+	if s.step == nil {
+		step, err := s.dev.Record(s.record)
+		if err != nil {
+			return err
+		}
+		s.step = step
+	}
+	if err := s.step.Run(); err != nil {
+		return fmt.Errorf("decode at position %d: %w", len(s.tokens)-1+len(s.ahead), err)
+	}
+	p := pending{id: s.dev.Fetch(s.t.id), counts: s.dev.Fetch(s.backend.Counters())}
+	if s.opts.TopLogProbs > 0 {
+		p.topIDs, p.top, p.logprob = s.dev.Fetch(s.t.topIDs), s.dev.Fetch(s.t.top), s.dev.Fetch(s.t.chosen)
+	}
+	s.ahead = append(s.ahead, p)
+	return nil
+}
+
+// record issues one decode step: everything that varies is in tensors.
+func (s *Session) record(ops *device.Ops) {
+	t := s.t
+	logits := t.logits.Index(0, 0)
+	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos, Start: -1}, s.cache, s.backend, t.logits)
+	ops.Sample(device.SampleArgs{ID: t.id, Logits: logits, Seen: t.seen, Settings: t.settings, Seed: t.seed, Pos: t.pos})
+	if s.opts.TopLogProbs > 0 {
+		ops.TopLogProbs(device.LogProbArgs{IDs: t.topIDs, LogProbs: t.top, Chosen: t.chosen, Logits: logits, ID: t.id})
+	}
+	ops.MarkSeen(t.seen, t.id)
+	ops.Increment(t.pos)
+}
+
+func (s *Session) collect(p pending) (Token, error) {
+	id := make([]int32, 1)
+	counts := make([]int64, s.backend.Counters().Len())
+	if err := device.Collect(p.id, id); err != nil {
+		return Token{}, err
+	}
+	if err := device.Collect(p.counts, counts); err != nil {
+		return Token{}, err
+	}
+	if id[0] < 0 {
+		return Token{}, fmt.Errorf("the logits at position %d are not finite: the checkpoint is damaged or its numbers overflow", len(s.tokens)-1)
+	}
+	s.last = counts
+	t := Token{ID: id[0]}
+	if s.opts.TopLogProbs == 0 {
+		return t, nil
+	}
+	return s.collectLogProbs(p, t)
+}
+
+func (s *Session) collectLogProbs(p pending, t Token) (Token, error) {
+	n := s.t.topIDs.Len()
+	ids, top, own := make([]int32, n), make([]float32, n), make([]float32, 1)
+	for _, err := range []error{device.Collect(p.topIDs, ids), device.Collect(p.top, top), device.Collect(p.logprob, own)} {
+		if err != nil {
+			return Token{}, err
+		}
+	}
+	t.LogProb = own[0]
+	for i := range ids {
+		t.Top = append(t.Top, Candidate{ids[i], top[i]})
+	}
+	return t, nil
+}
+
+// Logits are those of the last step, [vocab]. With a step queued ahead they
+// would be of that one: an error.
+func (s *Session) Logits() ([]float32, error) {
+	if len(s.ahead) > 0 {
+		return nil, fmt.Errorf("a later step is already under way")
+	}
+	return device.Read[float32](s.dev, s.t.logits)
+}
+
+// Force replaces the last token by id: teacher forcing.
+func (s *Session) Force(id int32) error {
+	if len(s.tokens) <= s.prompt {
+		return fmt.Errorf("no token has been decoded yet")
+	}
+	s.tokens[len(s.tokens)-1] = id
+	return s.rewind()
+}
+
+// Truncate forgets all tokens but the first n, at least the prompt's.
+func (s *Session) Truncate(n int) error {
+	if n < s.prompt || n > len(s.tokens) {
+		return fmt.Errorf("cannot keep %d of %d tokens: the prompt has %d", n, len(s.tokens), s.prompt)
+	}
+	s.tokens = s.tokens[:n]
+	return s.rewind()
+}
+
+// rewind makes the device's state that of s.tokens: a step queued ahead is
+// forgotten, its row will be written again.
+func (s *Session) rewind() error {
+	s.ahead = nil
+	n := len(s.tokens)
+	seen := make([]int32, s.t.seen.Len())
+	for _, id := range s.tokens {
+		seen[id] = 1
+	}
+	for _, err := range []error{
+		device.Write(s.dev, s.t.seen, seen),
+		device.Write(s.dev, s.t.id, s.tokens[n-1:]),
+		device.Write(s.dev, s.t.pos, []int32{int32(n - 1)}),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
