@@ -36,6 +36,20 @@ func elements(t *device.Tensor, index []int, n int) []byte {
 // row reads the innermost dimension at the index of the others.
 func row(t *device.Tensor, index ...int) []float64 { return Decode(t.DType, rowBytes(t, index...)) }
 
+// rows reads all rows of a matrix, which has the given index in a larger tensor.
+func rows(t *device.Tensor, index ...int) [][]float64 {
+	return rowRange(t, 0, t.Shape[len(index)], index...)
+}
+
+// rowRange is rows from one row to another; the others are not touched.
+func rowRange(t *device.Tensor, from, to int, index ...int) [][]float64 {
+	var all [][]float64
+	for i := from; i < to; i++ {
+		all = append(all, row(t, append(index[:len(index):len(index)], i)...))
+	}
+	return all
+}
+
 func setRow(t *device.Tensor, values []float64, index ...int) {
 	copy(rowBytes(t, index...), Encode(t.DType, values))
 }

@@ -49,22 +49,26 @@ func (kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
 }
 
 func (kernels) Attend(a device.AttendArgs) error {
-	tokens, heads, kvHeads := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0]
+	kvHeads := a.K.Shape[0]
+	group := a.Q.Shape[1] / kvHeads
 	from := 0
 	if a.From != nil {
 		from = integer(a.From, 0)
 	}
-	for t := range tokens {
-		last := integer(a.Pos, t)
-		for h := range heads {
-			q, kv := row(a.Q, t, h), h/(heads/kvHeads)
-			var part softSum
-			for j := from; j <= last; j++ {
-				part.add(float64(a.Scale)*dot(q, row(a.K, kv, j)), row(a.V, kv, j))
+	for t := range a.Q.Shape[0] {
+		end := integer(a.Pos, t) + 1
+		for kv := range kvHeads {
+			keys, values := rowRange(a.K, from, end, kv), rowRange(a.V, from, end, kv)
+			for h := kv * group; h < (kv+1)*group; h++ {
+				var part softSum
+				q := row(a.Q, t, h)
+				for j, key := range keys {
+					part.add(float64(a.Scale)*dot(q, key), values[j])
+				}
+				part.store(a.Out, t, h)
 			}
-			part.store(a.Out, t, h)
+			addTo(a.Read, len(keys))
 		}
-		addTo(a.Read, kvHeads*max(0, last-from+1))
 	}
 	return nil
 }

@@ -7,10 +7,9 @@ func (kernels) GatherRows(dst, src, ids *device.Tensor) error {
 }
 
 func (kernels) Distances(dst, x, points *device.Tensor) error {
-	for p := range points.Shape[0] {
-		point := row(points, p)
-		for i := range x.Shape[0] {
-			v := row(x, i)
+	xs := rows(x)
+	for p, point := range rows(points) {
+		for i, v := range xs {
 			d := (-2*dot(v, point) + dot(v, v)) + dot(point, point)
 			setNumber(dst, max(0, d), p, i)
 		}
@@ -19,17 +18,17 @@ func (kernels) Distances(dst, x, points *device.Tensor) error {
 }
 
 func (kernels) Nearest(labels, x, centers *device.Tensor) error {
-	norms := make([]float32, centers.Shape[0])
-	for j := range norms {
-		for _, c := range row(centers, j) {
+	all := rows(centers)
+	norms := make([]float32, len(all))
+	for j, center := range all {
+		for _, c := range center {
 			norms[j] += float32(c) * float32(c)
 		}
 	}
-	for i := range x.Shape[0] {
-		v := row(x, i)
+	for i, v := range rows(x) {
 		nearest, least := 0, float32(0)
-		for j := range norms {
-			d := float32(float64(norms[j]) - 2*dot(v, row(centers, j)))
+		for j, center := range all {
+			d := float32(float64(norms[j]) - 2*dot(v, center))
 			if j == 0 || d < least {
 				nearest, least = j, d
 			}

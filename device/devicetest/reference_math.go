@@ -39,8 +39,7 @@ func (kernels) RMSNorm(dst, x, gamma *device.Tensor, eps float32) error {
 }
 
 func (kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error {
-	for t := range x.Shape[0] {
-		out := product(w, row(x, t))
+	for t, out := range product(w, rows(x)) {
 		if add {
 			for o, before := range row(dst, t) {
 				out[o] += before
@@ -51,32 +50,34 @@ func (kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error {
 	return nil
 }
 
-// product is w·x + bias, the parts' outputs side by side.
-func product(w device.Weight, x []float64) []float64 {
-	var out []float64
+// product is w·x + bias for every x, the parts' outputs side by side.
+func product(w device.Weight, xs [][]float64) [][]float64 {
+	out := make([][]float64, len(xs))
 	for p, part := range w.Parts {
-		for o := range part.Shape[0] {
-			sum := dot(row(part, o), x)
+		for o, weights := range rows(part) {
+			bias := 0.0
 			if len(w.Bias) > 0 {
-				sum += number(w.Bias[p], o)
+				bias = number(w.Bias[p], o)
 			}
-			out = append(out, sum)
+			for t, x := range xs {
+				out[t] = append(out[t], dot(weights, x)+bias)
+			}
 		}
 	}
 	return out
 }
 
 func (kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
-	for t := range x.Shape[0] {
-		for h := range x.Shape[1] {
-			in := row(x, t, h)
-			out := make([]float64, dst.Shape[2])
+	for h := range x.Shape[1] {
+		matrix := rows(w, h)
+		for t := range x.Shape[0] {
+			in, out := row(x, t, h), make([]float64, dst.Shape[2])
 			for o := range out {
 				for i := range in {
 					if transpose {
-						out[o] += in[i] * number(w, h, i, o)
+						out[o] += in[i] * matrix[i][o]
 					} else {
-						out[o] += in[i] * number(w, h, o, i)
+						out[o] += in[i] * matrix[o][i]
 					}
 				}
 			}

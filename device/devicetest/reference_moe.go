@@ -10,12 +10,8 @@ import (
 
 func (kernels) Router(a device.RouterArgs) error {
 	k := a.IDs.Shape[1]
-	for t := range a.X.Shape[0] {
-		x := row(a.X, t)
-		scores := make([]float64, a.Gate.Shape[0])
-		for e := range scores {
-			scores[e] = dot(x, row(a.Gate, e))
-		}
+	gate := device.Weight{Parts: []*device.Tensor{a.Gate}}
+	for t, scores := range product(gate, rows(a.X)) {
 		scores = softmax(scores)
 		chosen := largest(allowedExperts(scores, a.Groups, a.TopGroups), scores)[:k]
 		scale := float64(a.Scale)
@@ -59,7 +55,8 @@ func (kernels) Experts(a device.ExpertsArgs) error {
 				return err
 			}
 			e := a.Experts[id]
-			for i, y := range product(e.Down, swiGLU(product(e.GateUp, x))) {
+			inner := swiGLU(product(e.GateUp, [][]float64{x})[0])
+			for i, y := range product(e.Down, [][]float64{inner})[0] {
 				sum[i] += number(a.Weights, t, j) * y
 			}
 		}

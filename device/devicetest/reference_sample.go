@@ -8,32 +8,40 @@ import (
 )
 
 func (kernels) Sample(a device.SampleArgs) error {
-	logits, set := row(a.Logits), row(a.Settings)
+	logits, seen, settings := row(a.Logits), row(a.Seen), row(a.Settings)
 	if broken(logits) {
 		setNumber(a.ID, -1, 0)
 		return nil
 	}
-	penalise(logits, row(a.Seen), set[device.SetRepetition])
-	if set[device.SetTemperature] == 0 {
+	if settings[device.SetTemperature] == 0 {
+		penalise(logits, seen, settings[device.SetRepetition])
 		setNumber(a.ID, float64(largest(upTo(len(logits)), logits)[0]), 0)
 		return nil
 	}
-	for i := range logits {
-		logits[i] /= set[device.SetTemperature]
-	}
-	if k := int(set[device.SetTopK]); k > 0 && k < len(logits) {
-		keepTopK(logits, k)
-	}
-	if p := set[device.SetTopP]; p < 1 {
-		keepTopP(logits, p)
-	}
-	if p := set[device.SetMinP]; p > 0 {
-		keepMinP(logits, p)
-	}
 	seed := [2]uint32{uint32(number(a.Seed, 0)), uint32(number(a.Seed, 1))}
 	word := device.Philox([4]uint32{0, 0, device.TokenLayer, uint32(number(a.Pos, 0))}, seed)[0]
-	setNumber(a.ID, float64(drawToken(softmax(logits), device.Uniform(word))), 0)
+	setNumber(a.ID, float64(drawToken(keptProbabilities(logits, seen, settings), device.Uniform(word))), 0)
 	return nil
+}
+
+// keptProbabilities is the distribution that a token is drawn from at a
+// temperature above 0.
+func keptProbabilities(logits, seen, settings []float64) []float64 {
+	logits = slices.Clone(logits)
+	penalise(logits, seen, settings[device.SetRepetition])
+	for i := range logits {
+		logits[i] /= settings[device.SetTemperature]
+	}
+	if k := int(settings[device.SetTopK]); k > 0 && k < len(logits) {
+		keepTopK(logits, k)
+	}
+	if p := settings[device.SetTopP]; p < 1 {
+		keepTopP(logits, p)
+	}
+	if p := settings[device.SetMinP]; p > 0 {
+		keepMinP(logits, p)
+	}
+	return softmax(logits)
 }
 
 // broken reports a NaN, a +Inf or no token above −Inf.

@@ -2,34 +2,35 @@ package devicetest
 
 import (
 	"math"
+	"slices"
 
 	"blitzen/device"
 )
 
 func (kernels) Route(a device.RouteArgs) error {
-	tokens, heads, kvHeads := a.Q.Shape[0], a.Q.Shape[1], a.Reps.Shape[0]
-	for h := range heads {
-		kv := h / (heads / kvHeads)
-		for g := range a.Reps.Shape[1] {
-			bias := number(a.Bias, kv, g)
-			for t := range tokens {
-				phi := bias
-				if !math.IsInf(bias, -1) {
-					phi += float64(a.Scale) * dot(row(a.Q, t, h), row(a.Reps, kv, g))
-				}
-				setNumber(a.Phi, phi, t, h, g)
-			}
-		}
-	}
-	teams := 0
+	tokens, kvHeads := a.Q.Shape[0], a.Reps.Shape[0]
+	group := a.Q.Shape[1] / kvHeads
 	for kv := range kvHeads {
-		for _, bias := range row(a.Bias, kv) {
-			if !math.IsInf(bias, -1) {
-				teams++
+		bias := row(a.Bias, kv)
+		reps := make([][]float64, len(bias)) // nil: no team
+		for g := range reps {
+			if !math.IsInf(bias[g], -1) {
+				reps[g] = row(a.Reps, kv, g)
+				addTo(a.Read, tokens)
+			}
+		}
+		for t := range tokens {
+			for h := kv * group; h < (kv+1)*group; h++ {
+				q, phi := row(a.Q, t, h), slices.Clone(bias)
+				for g, rep := range reps {
+					if rep != nil {
+						phi[g] += float64(a.Scale) * dot(q, rep)
+					}
+				}
+				setRow(a.Phi, phi, t, h)
 			}
 		}
 	}
-	addTo(a.Read, tokens*teams)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func TestReferenceSampleKeeps(t *testing.T) {
 		keep func([]float64)
 		want []int
 	}{
-		{"top-k 3: the third is not alone", func(x []float64) { keepTopK(x, 2) }, []int{1, 4, 5}},
+		{"top-k 2: the second has an equal", func(x []float64) { keepTopK(x, 2) }, []int{1, 4, 5}},
 		{"top-p 0.3 = 6/20 is reached by one", func(x []float64) { keepTopP(x, 0.3-1e-9) }, []int{5}},
 		{"top-p 0.31: equals cross together", func(x []float64) { keepTopP(x, 0.31) }, []int{1, 4, 5}},
 		{"top-p 0.71: after 14/20", func(x []float64) { keepTopP(x, 0.71) }, []int{1, 2, 4, 5}},
