@@ -135,13 +135,17 @@ func (k *hostKernels) attendPlans(plans []plan, out device.Partial, q, keys, val
 	if err != nil {
 		return err
 	}
-	k.pool.run(len(jobs), func(_, i int) {
+	if err := k.pool.lend(kernels.GroupScratch(group)); err != nil {
+		return err
+	}
+	k.pool.run(len(jobs), func(thread, i int) {
 		p, h := &plans[jobs[i].h], jobs[i].h
 		var bias *float32
 		if len(p.bias) > 0 {
 			bias = &p.bias[0]
 		}
-		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h), p.work[jobs[i].i], bias, p.ldb, group, scale)
+		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h), p.work[jobs[i].i], bias, p.ldb, group, scale,
+			(*float32)(k.pool.scratch[thread].mem))
 	})
 	done := 0
 	for h := range plans {

@@ -9,7 +9,7 @@ import (
 )
 
 // clusterRows is the number of rows that a thread compares at once.
-const clusterRows = 64
+const clusterRows = 60
 
 // Distances implements device.Kernels.
 func (k *hostKernels) Distances(dst, x, points *device.Tensor) error {
@@ -39,9 +39,13 @@ func (k *hostKernels) Nearest(labels, x, centers *device.Tensor) error {
 	}
 	norms, table := shift(mem, 2*packed), (*float64)(unsafe.Pointer(mem))
 	kernels.PackCenters(table, norms, matrix(centers), count, width)
-	k.pool.run(pieces(x.Shape[0], clusterRows), func(_, i int) {
+	if err := k.pool.lend(2 * kernels.NearestScratch(width)); err != nil {
+		return err
+	}
+	k.pool.run(pieces(x.Shape[0], clusterRows), func(thread, i int) {
 		s := piece(i, x.Shape[0], clusterRows)
-		kernels.Nearest(at[int32](labels, s.from), matrixFrom(x, s.from), s.to-s.from, table, norms, count, width)
+		kernels.Nearest(at[int32](labels, s.from), matrixFrom(x, s.from), s.to-s.from, table, norms, count, width,
+			(*float64)(k.pool.scratch[thread].mem))
 	})
 	return nil
 }

@@ -20,11 +20,14 @@ func (k *hostKernels) Route(a device.RouteArgs) error {
 	}
 	tokens, kv, teams := a.Q.Shape[0], a.Reps.Shape[0], a.Reps.Shape[1]
 	group, blocks := a.Q.Shape[1]/kv, pieces(teams, routeTeams)
-	k.pool.run(tokens*kv*blocks, func(_, i int) {
+	if err := k.pool.lend(kernels.GroupScratch(group)); err != nil {
+		return err
+	}
+	k.pool.run(tokens*kv*blocks, func(thread, i int) {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
 		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from), group, s.to-s.from,
-			a.Reps.Shape[2], a.Scale)
+			a.Reps.Shape[2], a.Scale, (*float32)(k.pool.scratch[thread].mem))
 	})
 	if a.Read != nil {
 		there := 0

@@ -19,17 +19,23 @@ func AttendTile(out Heads, lse F32, ldl int, q Heads, c Cache, tokens, group, fr
 }
 
 // TileScratch is the number of floats that AttendTile works in.
-func TileScratch(tokens, group, dk, dv int) int { return tokens * group * (dv + 2) }
+func TileScratch(tokens, group, dk, dv int) int {
+	rows := tokens*group + C.TILE_Q_MAX - 1 // room for a whole last register tile
+	return rows*(dk+dv+C.BLOCK+2) + C.BLOCK*dk
+}
 
 // Segment is a run of cache rows [First, First+Count) with the corrections bias[h, Team].
 type Segment struct{ First, Count, Team int32 }
 
 // AttendSegments attends one token's group of heads to segments, with logits scale·q·k + bias, and leaves part [group, dv+2] for Join. bias [group, ldb]
-// may be nil.
-func AttendSegments(part F32, q F32, ldq int, c Cache, segs []Segment, bias F32, ldb, group int, scale float32) {
+// may be nil. scratch holds GroupScratch floats.
+func AttendSegments(part F32, q F32, ldq int, c Cache, segs []Segment, bias F32, ldb, group int, scale float32, scratch F32) {
 	C.bk_attend_segments(f(part), f(q), n(ldq), f(c.K.P), n(c.K.LD), f(c.V.P), n(c.V.LD), (*C.segment)(unsafe.Pointer(unsafe.SliceData(segs))), n(len(segs)),
-		f(bias), n(ldb), n(group), n(c.DK), n(c.DV), r(scale))
+		f(bias), n(ldb), n(group), n(c.DK), n(c.DV), r(scale), f(scratch))
 }
+
+// GroupScratch is the number of floats that AttendSegments and Route work in.
+func GroupScratch(group int) int { return group * C.BLOCK }
 
 // PartWidth is the floats a head of a part of AttendSegments.
 func PartWidth(dv int) int { return dv + 2 }
@@ -44,9 +50,9 @@ func Merge(dst, a F32, lseA float32, b F32, lseB float32, width int) {
 	C.bk_merge(f(dst), f(a), r(lseA), f(b), r(lseB), n(width))
 }
 
-// Route scores the teams [0, teams) for one token's group of heads.
-func Route(phi Matrix, q F32, ldq int, reps Matrix, bias F32, group, teams, dk int, scale float32) {
-	C.bk_route(f(phi.P), n(phi.LD), f(q), n(ldq), f(reps.P), n(reps.LD), f(bias), n(group), n(teams), n(dk), r(scale))
+// Route scores the teams [0, teams) for one token's group of heads. scratch holds GroupScratch floats.
+func Route(phi Matrix, q F32, ldq int, reps Matrix, bias F32, group, teams, dk int, scale float32, scratch F32) {
+	C.bk_route(f(phi.P), n(phi.LD), f(q), n(ldq), f(reps.P), n(reps.LD), f(bias), n(group), n(teams), n(dk), r(scale), f(scratch))
 }
 
 // Perturb adds Gumbel noise to phi [teams]; the random words are those of Philox with the counters (team/4, head, layer, pos).

@@ -1,39 +1,94 @@
 // Distances and nearest centers for building teams, products in double.
 
-void KERNEL(distances)(float *dst, long ldd, const float *x, long ldx, long n, const float *points, long ldp, long npoints, long d) {
-  for (long p = 0; p < npoints; p++)
-    for (long i = 0; i < n; i++) {
-      double xy = 0, xx = 0, yy = 0;
-      for (long j = 0; j < d; j++) {
-        double a = x[i * ldx + j], b = points[p * ldp + j];
-        xy += a * b, xx += a * a, yy += b * b;
-      }
-      double s = (-2 * xy + xx) + yy;
-      dst[p * ldd + i] = (float)(s > 0 ? s : 0);
-    }
+// Rows and vectors of a register tile of nearest.
+#if VW == 16
+#define NEAR_ROWS 6
+#define NEAR_VECS 4
+#else
+#define NEAR_ROWS 4
+#define NEAR_VECS 2
+#endif
+// NEAR_BLOCK is a multiple of NEAR_VECS * VD for all of them.
+
+
+typedef float vh __attribute__((vector_size(2 * VW))); // VD floats
+
+INLINE vd widen(const float *p) {
+  vh v;
+  memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, vd);
 }
 
-void KERNEL(nearest_pack)(double *packed, float *norms, const float *centers, long ldc, long n, long d) {
-  for (long j = 0; j < n; j++) {
-    float s = 0;
-    for (long i = 0; i < d; i++) {
-      float c = centers[j * ldc + i];
-      s += c * c;
-      packed[j * d + i] = c;
+INLINE double dot_double(const float *a, const float *b, long n) {
+  vd s0 = {}, s1 = {};
+  long i = 0;
+  for (; i + 2 * VD <= n; i += 2 * VD) {
+    s0 += widen(a + i) * widen(b + i);
+    s1 += widen(a + i + VD) * widen(b + i + VD);
+  }
+  s0 += s1;
+  double s = 0;
+  for (int j = 0; j < VD; j++) s += s0[j];
+  for (; i < n; i++) s += (double)a[i] * b[i];
+  return s;
+}
+
+void KERNEL(distances)(float *dst, long ldd, const float *x, long ldx, long n, const float *points, long ldp, long npoints, long d) {
+  for (long i = 0; i < n; i++, x += ldx) {
+    double xx = dot_double(x, x, d);
+    for (long p = 0; p < npoints; p++) {
+      const float *y = points + p * ldp;
+      double s = (-2 * dot_double(x, y, d) + xx) + dot_double(y, y, d);
+      dst[p * ldd + i] = s < 0 ? 0 : (float)s;
     }
-    norms[j] = s;
   }
 }
 
-void KERNEL(nearest)(int32_t *labels, const float *x, long ldx, long n, const double *packed, const float *norms, long centers, long d) {
-  for (long i = 0; i < n; i++) {
-    float best = INFINITY;
-    labels[i] = 0;
-    for (long j = 0; j < centers; j++) {
-      double s = 0;
-      for (long a = 0; a < d; a++) s += x[i * ldx + a] * packed[j * d + a];
-      float y = (float)(norms[j] - 2 * s);
-      if (y < best) best = y, labels[i] = (int32_t)j;
+// packed [blocks][d][NEAR_BLOCK]; centers that fill up the last block are zero and never compared.
+void KERNEL(nearest_pack)(double *packed, float *norms, const float *centers, long ldc, long n, long d) {
+  for (long j = 0; j < (n + NEAR_BLOCK - 1) / NEAR_BLOCK * NEAR_BLOCK; j++) {
+    float s = 0;
+    double *column = packed + j / NEAR_BLOCK * d * NEAR_BLOCK + j % NEAR_BLOCK;
+    for (long i = 0; i < d; i++) {
+      float c = j < n ? centers[j * ldc + i] : 0;
+      s = (float)((double)s + (double)(c * c)); // the square is rounded before it is added: no FMA
+      column[i * NEAR_BLOCK] = c;
+    }
+    if (j < n) norms[j] = s;
+  }
+}
+
+// Products of NEAR_ROWS rows x [d, NEAR_ROWS] with NEAR_VECS vectors of centers, to products [NEAR_ROWS, NEAR_BLOCK].
+INLINE void near_tile(double *products, const double *x, const double *packed, long d) {
+  vd acc[NEAR_ROWS][NEAR_VECS];
+  for (int a = 0; a < NEAR_ROWS; a++)
+    for (int b = 0; b < NEAR_VECS; b++) acc[a][b] = (vd){};
+  for (long i = 0; i < d; i++) {
+    vd c[NEAR_VECS];
+    for (int b = 0; b < NEAR_VECS; b++) memcpy(c + b, packed + i * NEAR_BLOCK + b * VD, sizeof *c);
+    for (int a = 0; a < NEAR_ROWS; a++)
+      for (int b = 0; b < NEAR_VECS; b++) acc[a][b] += c[b] * x[i * NEAR_ROWS + a];
+  }
+  for (int a = 0; a < NEAR_ROWS; a++)
+    for (int b = 0; b < NEAR_VECS; b++) memcpy(products + a * NEAR_BLOCK + b * VD, &acc[a][b], sizeof(vd));
+}
+
+// scratch: d * NEAR_ROWS doubles.
+void KERNEL(nearest)(int32_t *labels, const float *x, long ldx, long n, const double *packed, const float *norms, long centers, long d, double *scratch) {
+  for (long i = 0; i < n; i += NEAR_ROWS) {
+    double products[NEAR_ROWS * NEAR_BLOCK];
+    float least[NEAR_ROWS];
+    long rows = n - i < NEAR_ROWS ? n - i : NEAR_ROWS;
+    for (long c = 0; c < d; c++)
+      for (long a = 0; a < NEAR_ROWS; a++) scratch[c * NEAR_ROWS + a] = a < rows ? x[(i + a) * ldx + c] : 0;
+    for (long j = 0; j < centers; j += NEAR_BLOCK) {
+      long count = centers - j < NEAR_BLOCK ? centers - j : NEAR_BLOCK;
+      for (long b = 0; b < NEAR_BLOCK; b += NEAR_VECS * VD) near_tile(products + b, scratch, packed + j * d + b, d);
+      for (long a = 0; a < rows; a++)
+        for (long b = 0; b < count; b++) {
+          float y = (float)(norms[j + b] - 2 * products[a * NEAR_BLOCK + b]);
+          if (j + b == 0 || y < least[a]) least[a] = y, labels[i + a] = (int32_t)(j + b);
+        }
     }
   }
 }

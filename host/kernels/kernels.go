@@ -113,10 +113,15 @@ func PackCenters(packed F64, norms F32, centers Matrix, count, width int) {
 	C.bk_nearest_pack(d(packed), f(norms), f(centers.P), n(centers.LD), n(count), n(width))
 }
 
-// PackedCenters is the number of elements that PackCenters writes.
-func PackedCenters(count, width int) int { return count * width }
+// PackedCenters is the number of elements that PackCenters writes, in whole blocks of centers.
+func PackedCenters(count, width int) int {
+	return (count + C.NEAR_BLOCK - 1) / C.NEAR_BLOCK * C.NEAR_BLOCK * width
+}
+
+// NearestScratch is the number of doubles that Nearest works in.
+func NearestScratch(width int) int { return C.NEAR_ROWS_MAX * width }
 
 // Nearest labels rows with their nearest center.
-func Nearest(labels I32, x Matrix, rows int, packed F64, norms F32, count, width int) {
-	C.bk_nearest(i(labels), f(x.P), n(x.LD), n(rows), d(packed), f(norms), n(count), n(width))
+func Nearest(labels I32, x Matrix, rows int, packed F64, norms F32, count, width int, scratch F64) {
+	C.bk_nearest(i(labels), f(x.P), n(x.LD), n(rows), d(packed), f(norms), n(count), n(width), d(scratch))
 }

@@ -1,7 +1,7 @@
 // Products with weights. Each output is one dot product over the input dimension, summed in VW partial sums in order whatever the number of rows: a row's
 // result does not depend on the batch.
 
-// Tiles of TX rows of x and TW rows of w, as many sums as fit the registers.
+// A tile of tx rows of x and tw (4 or 1) rows of w.
 INLINE void dot_tile(const int tx, const int tw, float *dst, long ldd, const float *x, long ldx, const float *w, long ldw, const float *bias, long in, int add) {
   vf acc[4][4];
   for (int a = 0; a < tx; a++)
@@ -23,11 +23,18 @@ INLINE void dot_tile(const int tx, const int tw, float *dst, long ldd, const flo
       vf wb = load_some(w + b * ldw + i, in - i);
       for (int a = 0; a < tx; a++) acc[a][b] += load_some(x + a * ldx + i, in - i) * wb;
     }
-  for (int a = 0; a < tx; a++)
-    for (int b = 0; b < tw; b++) {
-      float y = sum(acc[a][b]) + (bias ? bias[b] : 0);
-      dst[a * ldd + b] = add ? dst[a * ldd + b] + y : y;
+  for (int a = 0; a < tx; a++) {
+    float *out = dst + a * ldd;
+    if (tw == 4) {
+      v4 y = sum4(acc[a][0], acc[a][1], acc[a][2], acc[a][3]), more;
+      if (bias) memcpy(&more, bias, sizeof more), y += more;
+      if (add) memcpy(&more, out, sizeof more), y += more;
+      memcpy(out, &y, sizeof y);
+    } else {
+      float y = sum(acc[a][0]) + (bias ? bias[0] : 0);
+      *out = add ? *out + y : y;
     }
+  }
 }
 
 #define TILE_ROWS(tx)                                                                                                                                     \

@@ -38,27 +38,68 @@ INLINE vf choose(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~m
 
 INLINE vf vmax(vf a, vf b) { return choose(a > b, a, b); }
 
-INLINE float sum(vf v) {
+// Every lane exchanged with the one n lanes away, n a power of two.
 #if VW == 16
-  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-  v += __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#define SWAP8(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define SWAP4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 #elif VW == 8
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
-  v += __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+#define SWAP4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
 #else
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
-  v += __builtin_shufflevector(v, v, 1, 0, 3, 2);
+#define SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1)
+#define SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
 #endif
-  return v[0];
+
+// Adds the groups of four lanes: each then holds the totals.
+INLINE vf sum_groups(vf v) {
+#if VW >= 16
+  v += SWAP8(v);
+#endif
+#if VW >= 8
+  v += SWAP4(v);
+#endif
+  return v;
+}
+
+INLINE float sum(vf v) {
+  v += SWAP1(v);
+  v += SWAP2(v);
+  return sum_groups(v)[0];
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+
+// Lanes i and i + 2 (mod 4) of each group of four of a, then of b.
+#if VW == 16
+#define PICK(a, b, i, j)                                                                                                                                  \
+  __builtin_shufflevector(a, b, i, j, 16 + i, 16 + j, 4 + i, 4 + j, 20 + i, 20 + j, 8 + i, 8 + j, 24 + i, 24 + j, 12 + i, 12 + j, 28 + i, 28 + j)
+#elif VW == 8
+#define PICK(a, b, i, j) __builtin_shufflevector(a, b, i, j, 8 + i, 8 + j, 4 + i, 4 + j, 12 + i, 12 + j)
+#else
+#define PICK(a, b, i, j) __builtin_shufflevector(a, b, i, j, 4 + i, 4 + j)
+#endif
+
+// The sums of a, b, c and d, each with the additions of sum in the same order.
+INLINE v4 sum4(vf a, vf b, vf c, vf d) {
+  vf ab = PICK(a, b, 0, 2) + PICK(a, b, 1, 3), cd = PICK(c, d, 0, 2) + PICK(c, d, 1, 3);
+  vf v = sum_groups(PICK(ab, cd, 0, 2) + PICK(ab, cd, 1, 3));
+  v4 r;
+  memcpy(&r, &v, sizeof r);
+  return r;
 }
 
 INLINE float largest(vf v) {
-  float m = v[0];
-  for (int i = 1; i < VW; i++) m = v[i] > m ? v[i] : m;
-  return m;
+#if VW >= 16
+  v = vmax(v, SWAP8(v));
+#endif
+#if VW >= 8
+  v = vmax(v, SWAP4(v));
+#endif
+  v = vmax(v, SWAP2(v));
+  return vmax(v, SWAP1(v))[0];
 }
 
 // exp with a relative error below 1e-7: x = n ln 2 + r, a degree-6 polynomial in r, n added to the exponent. 0 below −87.3 (no denormals), +Inf above
