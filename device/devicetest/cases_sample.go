@@ -195,8 +195,9 @@ func topLogProbs(b *bench, n, vocab int) {
 
 func markSeen(b *bench, n int) {
 	const vocab = 300
-	seen := b.ints("seen", b.integers(vocab, 2), vocab)
-	list := b.integers(n, vocab)
+	before, list := b.integers(vocab, 2), b.integers(n, vocab)
+	before[list[n-1]] = 0
+	seen := b.ints("seen", before, vocab)
 	if n > 2 {
 		list[0], list[1], list[2] = -1, vocab, vocab-1
 	}

@@ -1,0 +1,115 @@
+package devicetest
+
+import (
+	"errors"
+	"math"
+
+	"blitzen/device"
+)
+
+func drawMutants() []mutant {
+	var k kernels
+	teams := func(edit func(a *device.TopKArgs)) func(c *changed) {
+		return func(c *changed) {
+			c.sampleTopK = func(a device.TopKArgs) error {
+				edit(&a)
+				return k.SampleTopK(a)
+			}
+		}
+	}
+	token := func(edit func(a *device.SampleArgs)) func(c *changed) {
+		return func(c *changed) {
+			c.sample = func(a device.SampleArgs) error {
+				edit(&a)
+				return k.Sample(a)
+			}
+		}
+	}
+	without := func(setting int, neutral float64) func(c *changed) {
+		return token(func(a *device.SampleArgs) {
+			a.Settings = edited(a.Settings, func(i int, v float64) float64 {
+				if i == setting && v != 0 {
+					return neutral
+				}
+				return v
+			})
+		})
+	}
+	swap := func(t *tensor) *tensor {
+		return edited(t, func(i int, _ float64) float64 { return number(t, 1-i) })
+	}
+	return []mutant{
+		{"SampleTopK: another layer", teams(func(a *device.TopKArgs) { a.Draw.Layer++ })},
+		{"SampleTopK: another position", teams(func(a *device.TopKArgs) { a.Draw.Pos = edited(a.Draw.Pos, plus(1)) })},
+		{"SampleTopK: seed halves exchanged", teams(func(a *device.TopKArgs) { a.Draw.Seed = swap(a.Draw.Seed) })},
+		{"SampleTopK: teams that are not there", teams(func(a *device.TopKArgs) {
+			a.Phi = edited(a.Phi, func(_ int, v float64) float64 { return max(v, -3) })
+		})},
+		{"SampleTopK: the K-th for the (K+1)-th", func(c *changed) { c.sampleTopK = laxThreshold }},
+		{"SampleTopK: no correction", func(c *changed) {
+			c.sampleTopK = func(a device.TopKArgs) error { return errors.Join(k.SampleTopK(a), setEdited(a.LogC, times(0))) }
+		}},
+		{"SampleTopK: chances 1/1000 off", func(c *changed) {
+			c.sampleTopK = func(a device.TopKArgs) error {
+				return errors.Join(k.SampleTopK(a), setEdited(a.LogC, func(_ int, v float64) float64 { return v + 1e-3 }))
+			}
+		}},
+		{"Sample: no temperature", without(device.SetTemperature, 1)},
+		{"Sample: no top-k", without(device.SetTopK, 0)},
+		{"Sample: no top-p", without(device.SetTopP, 1)},
+		{"Sample: no min-p", without(device.SetMinP, 0)},
+		{"Sample: no penalty", without(device.SetRepetition, 1)},
+		{"Sample: penalty on unseen tokens", token(func(a *device.SampleArgs) { a.Seen = edited(a.Seen, func(_ int, v float64) float64 { return 1 - v }) })},
+		{"Sample: another position", token(func(a *device.SampleArgs) { a.Pos = edited(a.Pos, plus(1)) })},
+		{"Sample: seed halves exchanged", token(func(a *device.SampleArgs) { a.Seed = swap(a.Seed) })},
+		{"Sample: NaN counts as small", token(func(a *device.SampleArgs) {
+			a.Logits = edited(a.Logits, func(_ int, v float64) float64 {
+				if math.IsNaN(v) {
+					return -30
+				}
+				return v
+			})
+		})},
+		{"TopLogProbs: to base 2", func(c *changed) {
+			c.topLogProbs = func(a device.LogProbArgs) error {
+				return errors.Join(k.TopLogProbs(a), setEdited(a.LogProbs, times(1/math.Ln2)))
+			}
+		}},
+		{"TopLogProbs: of the most probable", func(c *changed) {
+			c.topLogProbs = func(a device.LogProbArgs) error {
+				err := k.TopLogProbs(a)
+				setNumber(a.Chosen, number(a.LogProbs, 0), 0)
+				return err
+			}
+		}},
+		{"MarkSeen: counted", func(c *changed) {
+			c.markSeen = func(seen, ids *tensor) error {
+				for _, id := range row(ids) {
+					if id >= 0 && int(id) < seen.Shape[0] {
+						setNumber(seen, number(seen, int(id))+1, int(id))
+					}
+				}
+				return nil
+			}
+		}},
+	}
+}
+
+// laxThreshold conditions on the smallest score that was drawn.
+func laxThreshold(a device.TopKArgs) error {
+	err := kernels{}.SampleTopK(a)
+	seed := [2]uint32{uint32(number(a.Draw.Seed, 0)), uint32(number(a.Draw.Seed, 1))}
+	for _, index := range indices(a.Teams.Shape[:2]) {
+		phi, drawn, logC := row(a.Phi, index...), row(a.Teams, index...), row(a.LogC, index...)
+		last := int(drawn[len(drawn)-1])
+		if last < 0 || logC[0] == 0 {
+			continue
+		}
+		tau := phi[last] + device.TeamGumbel(seed, last, index[1], a.Draw.Layer, integer(a.Draw.Pos, index[0]))
+		for j, team := range drawn {
+			logC[j] = logInclusion(phi[int(team)] - tau)
+		}
+		setRow(a.LogC, logC, index...)
+	}
+	return err
+}
