@@ -63,7 +63,7 @@ type Result struct {
 // bounded by the minibatch of 4,096 rows and by k. A NaN, an infinity or a
 // value so large that squared distances overflow float32 is an error.
 func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
-	host, err := Rows(dev, x)
+	host, err := fetchRows(dev, x)
 	if err != nil {
 		return Result{}, fmt.Errorf("k-means: %w", err)
 	}
@@ -101,9 +101,9 @@ func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
 	return r, nil
 }
 
-// Rows fetches x, F32 or BF16 [n, d], row by row as float32. x may be a strided
+// fetchRows fetches x, F32 or BF16 [n, d], row by row as float32. x may be a strided
 // view.
-func Rows(dev device.Device, x *device.Tensor) ([]float32, error) {
+func fetchRows(dev device.Device, x *device.Tensor) ([]float32, error) {
 	switch {
 	case x == nil:
 		return nil, fmt.Errorf("no rows: the tensor is nil")

@@ -11,6 +11,7 @@ import (
 
 	"blitzen/device"
 	"blitzen/device/devicetest"
+	"blitzen/host"
 	"blitzen/internal/golden"
 
 	"pgregory.net/rapid"
@@ -42,19 +43,37 @@ func TestGolden(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("%s is not described in cases.json", name)
 		}
-		t.Run(name, func(t *testing.T) { compare(t, all.Cases[i], golden.Open(t, path)) })
+		c, file := all.Cases[i], golden.Open(t, path)
+		t.Run(name+"/host", func(t *testing.T) { compare(t, openHost(t), c, file) })
+		if c.N <= 100 { // the reference is slow
+			t.Run(name+"/reference", func(t *testing.T) { compare(t, devicetest.NewReference(), c, file) })
+		}
 	}
 }
 
-func compare(t *testing.T, c goldenCase, file *golden.File) {
-	dev := devicetest.NewReference()
+func openHost(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := host.New(host.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+func compare(t *testing.T, dev device.Device, c goldenCase, file *golden.File) {
 	x := upload(t, dev, file.Float32s("X"), c.N, c.D)
+	given := dev.Memory().Used
 	got, err := Fit(dev, x, c.K)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used := dev.Memory().Used; used != int64(x.Bytes()) {
-		t.Errorf("%d bytes stay on the device beside x", used-int64(x.Bytes()))
+	if used := dev.Memory().Used; used != given {
+		t.Errorf("%d bytes stay on the device beside x", used-given)
 	}
 	checkResult(t, got, c.N, c.D, c.K)
 	// Duplicates leave an inertia that is a small remainder.
@@ -200,32 +219,46 @@ func TestFitRefuses(t *testing.T) {
 	}
 }
 
-// TestFitFreesOnError fails each call to the device in turn: with a view whose
-// rows are copied together first, and with a sample of many rows.
+// TestFitFreesOnError fails each call to the device in turn, with a view whose
+// rows are copied together first.
 func TestFitFreesOnError(t *testing.T) {
-	for _, c := range []struct{ n, d, width, k int }{{12, 3, 2, 4}, {12289, 1, 1, 1}} {
-		rng := newMT19937(5)
-		values := make([]float32, c.n*c.d)
-		for i := range values {
-			values[i] = float32(rng.double())
+	checkFrees(t, 12, 3, func(dev device.Device, x *device.Tensor) error {
+		_, err := Fit(dev, x.Slice(1, 0, 2), 4)
+		return err
+	})
+}
+
+// TestSampleFreesOnError does so where first centers come from a sample.
+func TestSampleFreesOnError(t *testing.T) {
+	checkFrees(t, 12289, 1, func(dev device.Device, x *device.Tensor) error {
+		_, err := initialRows(dev, x, 2, newMT19937(0))
+		return err
+	})
+}
+
+func checkFrees(t *testing.T, n, d int, use func(device.Device, *device.Tensor) error) {
+	t.Helper()
+	rng := newMT19937(5)
+	values := make([]float32, n*d)
+	for i := range values {
+		values[i] = float32(rng.double())
+	}
+	err, failAt := errFailing, 0
+	for errors.Is(err, errFailing) {
+		failAt++
+		dev := &failing{Device: devicetest.NewReference()}
+		x := upload(t, dev, values, n, d)
+		dev.calls, dev.failAt = 0, failAt
+		err = use(dev, x)
+		if used := dev.Memory().Used; used != int64(x.Bytes()) {
+			t.Fatalf("call %d: %d bytes stay on the device", failAt, used-int64(x.Bytes()))
 		}
-		err, failAt := errFailing, 0
-		for errors.Is(err, errFailing) {
-			failAt++
-			dev := &failing{Device: devicetest.NewReference()}
-			x := upload(t, dev, values, c.n, c.d)
-			dev.calls, dev.failAt = 0, failAt
-			_, err = Fit(dev, x.Slice(1, 0, c.width), c.k)
-			if used := dev.Memory().Used; used != int64(x.Bytes()) {
-				t.Fatalf("call %d: %d bytes stay on the device", failAt, used-int64(x.Bytes()))
-			}
-			if err == nil && dev.calls >= failAt {
-				t.Fatalf("the error of call %d was lost", failAt)
-			}
+		if err == nil && dev.calls >= failAt {
+			t.Fatalf("the error of call %d was lost", failAt)
 		}
-		if err != nil {
-			t.Fatalf("call %d: %v", failAt, err)
-		}
+	}
+	if err != nil {
+		t.Fatalf("call %d: %v", failAt, err)
 	}
 }
 

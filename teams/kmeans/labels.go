@@ -31,8 +31,8 @@ func newLabeller(dev device.Device, x *device.Tensor, k int) (*labeller, error) 
 	return l, l.err
 }
 
-// of returns the nearest of centers [k, d] for each of at most 4,096 rows; valid until
-// the next call.
+// of returns the nearest of centers [k, d] for each of at most 4,096 rows, valid
+// until the next call.
 func (l *labeller) of(rows []int32, centers []float32) ([]int32, error) {
 	n := min((len(rows)+labelStep-1)/labelStep*labelStep, len(l.padded))
 	clear(l.padded[copy(l.padded, rows):n])
