@@ -3,8 +3,10 @@ module blitzen
 go 1.26.5
 
 require (
+	github.com/ardanlabs/jinja v1.8.0 // indirect
 	github.com/daulet/tokenizers v1.22.1 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/gomlx/compute v0.1.3 // indirect
 	github.com/gomlx/gomlx v0.28.3 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
@@ -26,5 +28,6 @@ require (
 	golang.org/x/term v0.48.0 // indirect
 	golang.org/x/text v0.35.0 // indirect
 	gonum.org/v1/gonum v0.17.0 // indirect
+	k8s.io/klog/v2 v2.140.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )

@@ -1,0 +1,153 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// spec is what this package reads of tokenizer.json.
+type spec struct {
+	path string
+	data []byte
+
+	AddedTokens  []addedToken    `json:"added_tokens"`
+	Normalizer   json.RawMessage `json:"normalizer"`
+	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
+	Decoder      json.RawMessage `json:"decoder"`
+	Model        struct {
+		Type    string           `json:"type"`
+		Dropout float64          `json:"dropout"`
+		Vocab   map[string]int32 `json:"vocab"`
+	} `json:"model"`
+}
+
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+// What the library knows. It reports anything else without naming it, so names are checked first.
+var (
+	normalizers = []string{"Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Prepend",
+		"Replace", "Nmt", "BertNormalizer", "Precompiled", "ByteLevel"}
+	preTokenizers = []string{"Sequence", "Split", "ByteLevel", "Digits", "Whitespace", "WhitespaceSplit", "Punctuation",
+		"BertPreTokenizer", "CharDelimiterSplit", "Metaspace", "UnicodeScripts"}
+)
+
+// readSpec reads and checks dir/tokenizer.json.
+func readSpec(dir string) (*spec, error) {
+	s := &spec{path: filepath.Join(dir, "tokenizer.json")}
+	var err error
+	if s.data, err = readFile(s.path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: a checkpoint folder needs one (vocab.json, merges.txt and tokenizer.model are not read)", err)
+		}
+		return nil, err
+	}
+	if err = json.Unmarshal(s.data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	if err = errors.Join(s.check(), s.forgetLength()); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	return s, nil
+}
+
+func (s *spec) check() error {
+	if s.Model.Type != "BPE" && s.Model.Type != "" {
+		return fmt.Errorf("model type %q is not supported, only byte-level BPE", s.Model.Type)
+	}
+	if s.Model.Dropout != 0 {
+		return fmt.Errorf("model dropout %v would split text at random: set it to null", s.Model.Dropout)
+	}
+	if _, err := types(s.Normalizer, "normalizer", normalizers); err != nil {
+		return err
+	}
+	pre, err := types(s.PreTokenizer, "pre_tokenizer", preTokenizers)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(pre, "ByteLevel") {
+		return fmt.Errorf("no ByteLevel pre_tokenizer in %q: only byte-level BPE is supported", pre)
+	}
+	decoder, err := types(s.Decoder, "decoder", []string{"ByteLevel"})
+	if err == nil && decoder == nil {
+		err = errors.New("decoder is missing: ByteLevel is needed")
+	}
+	return err
+}
+
+// types lists the types of a component and of its parts in order, and refuses one that is not in known.
+func types(raw json.RawMessage, what string, known []string) ([]string, error) {
+	var c *struct {
+		Type          string
+		Normalizers   []json.RawMessage
+		Pretokenizers []json.RawMessage
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if c == nil { // null
+		return nil, nil
+	}
+	if !slices.Contains(known, c.Type) {
+		return nil, fmt.Errorf("unknown %s type %q: known are %s", what, c.Type, strings.Join(known, ", "))
+	}
+	if c.Type != "Sequence" {
+		return []string{c.Type}, nil
+	}
+	var all []string
+	for _, part := range append(c.Normalizers, c.Pretokenizers...) {
+		t, err := types(part, what, known)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t...)
+	}
+	return all, nil
+}
+
+// forgetLength removes truncation and padding from the document: training scripts leave them in the file, and the
+// library would cut or fill every text accordingly.
+func (s *spec) forgetLength() error {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(s.data, &doc); err != nil {
+		return err
+	}
+	changed := false
+	for _, key := range []string{"truncation", "padding"} {
+		if value, ok := doc[key]; ok && string(value) != "null" {
+			doc[key], changed = json.RawMessage("null"), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	var err error
+	s.data, err = json.Marshal(doc)
+	return err
+}
+
+// readFile is os.ReadFile that recognises a file whose content was not fetched.
+func readFile(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err == nil && bytes.HasPrefix(data, []byte("version https://git-lfs")) {
+		return nil, fmt.Errorf("%s is a git-lfs pointer, not the file: run git lfs pull", path)
+	}
+	return data, err
+}

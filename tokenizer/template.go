@@ -1,0 +1,129 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ardanlabs/jinja"
+)
+
+// Names of functions that the rewriting of a template puts into macros.
+const (
+	enterMacro = "__enter_macro"
+	leaveMacro = "__leave_macro"
+)
+
+// Bounds on a template, far beyond any published one: they keep a broken template from overflowing the stack, which
+// would end the program.
+const (
+	maxTemplateBytes = 256 << 10
+	maxMacroDepth    = 200
+)
+
+// execute renders a template text. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
+// strftime_now, namespace, loop controls) and reads no files. Known differences from Jinja: 2.0 is written as 2 and None as
+// nothing. The engine may panic on a malformed template: that is an error here.
+func execute(template string, variables map[string]jinja.Value) (text string, err error) {
+	if len(template) > maxTemplateBytes {
+		return "", fmt.Errorf("chat template: %d bytes are too long, the limit is %d", len(template), maxTemplateBytes)
+	}
+	source, err := rewrite(template)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			text, err = "", fmt.Errorf("chat template: the template engine failed: %v", p)
+		}
+	}()
+	compiled, err := jinja.Compile(source)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	guard(variables)
+	var raised error // kept apart: the engine puts its own words around errors
+	variables["raise_exception"] = jinja.NewCallable("raise_exception", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+		raised = errors.New("the template refuses these messages")
+		if len(args) > 0 && args[0].IsString() {
+			raised = fmt.Errorf("the template refuses these messages: %s", args[0].AsString())
+		}
+		return jinja.Undefined(), raised
+	})
+	text, err = compiled.RenderValues(variables)
+	if raised != nil {
+		err = raised
+	}
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	return text, nil
+}
+
+// guard adds the functions that bound how deep macros call each other.
+func guard(variables map[string]jinja.Value) {
+	depth := 0
+	step := func(name string, by int) {
+		variables[name] = jinja.NewCallable(name, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+			depth += by
+			if depth > maxMacroDepth {
+				return jinja.Undefined(), fmt.Errorf("macros call each other more than %d deep", maxMacroDepth)
+			}
+			return jinja.NewString(""), nil
+		})
+	}
+	step(enterMacro, 1)
+	step(leaveMacro, -1)
+}
+
+// jsonValue converts a JSON text, keeping the order of its keys; edit is applied to each string in it.
+func jsonValue(text json.RawMessage, edit func(string) string) (jinja.Value, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	value, err := nextValue(decoder, edit)
+	if err == nil && decoder.More() {
+		err = errors.New("more than one value")
+	}
+	if err != nil {
+		return jinja.Undefined(), fmt.Errorf("JSON %.60q: %w", text, err)
+	}
+	return value, nil
+}
+
+func nextValue(d *json.Decoder, edit func(string) string) (jinja.Value, error) {
+	t, err := d.Token()
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	switch t := t.(type) {
+	case string:
+		return jinja.NewString(edit(t)), nil
+	case json.Delim:
+		value := jinja.NewList(nil)
+		if t == '{' {
+			value = jinja.NewDict()
+		}
+		for d.More() {
+			var key json.Token
+			if t == '{' {
+				if key, err = d.Token(); err != nil {
+					return jinja.Undefined(), err
+				}
+			}
+			part, err := nextValue(d, edit)
+			if err != nil {
+				return jinja.Undefined(), err
+			}
+			if name, ok := key.(string); ok {
+				value.AsDict().Set(name, part)
+			} else {
+				value.AsList().Append(part)
+			}
+		}
+		_, err = d.Token()
+		return value, err
+	default: // nil, bool, json.Number
+		return jinja.FromGoValue(t), nil
+	}
+}
