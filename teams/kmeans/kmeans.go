@@ -101,8 +101,8 @@ func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
 	return r, nil
 }
 
-// fetchRows fetches x, F32 or BF16 [n, d], row by row as float32. x may be a strided
-// view.
+// fetchRows fetches x, F32 or BF16 [n, d], row by row as float32. x may be a
+// strided view.
 func fetchRows(dev device.Device, x *device.Tensor) ([]float32, error) {
 	switch {
 	case x == nil:
