@@ -14,7 +14,7 @@ import "fmt"
 // key is an error. Teams are numbered
 // parent after parent in the order of selection.
 //
-// Source: SANTA++, section 3.1; farthest-first traversal, Gonzalez (1985).
+// Source: SANTA++, section 2.2 and Algorithm 2; farthest-first traversal, Gonzalez (1985).
 func Divide(keys []float32, d int, parent []int32, r int) (Partition, error) {
 	n := len(parent)
 	if r < 1 {

@@ -11,7 +11,7 @@
 // Parents may be made from other vectors than the keys (normalised latents,
 // fingerprints under probe queries); Divide always uses the keys.
 //
-// Source: SANTA++, section 3.1.
+// Source: SANTA++, section 2.2 and Algorithm 2.
 package teams
 
 import (

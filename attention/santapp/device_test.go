@@ -77,6 +77,9 @@ func tokenMajor(x [][][]float64) []float64 {
 func TestDeviceGolden(t *testing.T) {
 	dev := open(t)
 	for _, c := range goldenCases(t) {
+		if c.Parents != "contiguous" {
+			continue // its parents were given, and are not in the file; the estimator test has it
+		}
 		t.Run(c.Case, func(t *testing.T) {
 			f := golden.Open(t, testdata+c.Case+".safetensors")
 			var keys, values [][][]float64
@@ -84,9 +87,6 @@ func TestDeviceGolden(t *testing.T) {
 				keys, values = append(keys, f.Rows("K", kv)), append(values, f.Rows("V", kv))
 			}
 			l := fill(t, dev, f.Rows("Q"), keys, values, c.N, c.Scale)
-			if c.Case == "dv_differs" {
-				return // its parents are given, not contiguous: the estimator test covers it
-			}
 			b, err := Build(context.Background(), dev, l.cache, c.Heads, Config{
 				Config: teams.Config{ParentSize: c.P, Representatives: c.R}, Budget: c.S, Parents: teams.Contiguous, SampleAlways: true,
 			}, nil)

@@ -58,7 +58,7 @@ func LogInclusion(delta float64) float64 {
 }
 
 // Attend sums rows with logits a·q·k − bias, in numerator and mass alike
-// (Eq. 8). keys [rows][d]; values [rows][dv]; bias [rows] is the ln c of each
+// (Eq. 4). keys [rows][d]; values [rows][dv]; bias [rows] is the ln c of each
 // row's team, nil for exact rows.
 func Attend(q []float64, keys, values [][]float64, bias []float64, a float64, dv int) Sum {
 	logits := make([]float64, len(keys))

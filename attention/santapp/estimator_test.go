@@ -24,7 +24,7 @@ type goldenCase struct {
 		M, K  int
 		Union int `json:"union_rows"`
 	}
-	Access float64 `json:"kv_access_percent"`
+	Parents string
 }
 
 // goldenCases are those whose arrays are in testdata.

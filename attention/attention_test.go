@@ -1,0 +1,78 @@
+package attention
+
+import (
+	"math"
+	"testing"
+
+	"blitzen/device"
+	"blitzen/internal/golden"
+	"blitzen/kvcache"
+)
+
+// Counts of the diagnostics goldens, as a backend would have summed them.
+func TestPercent(t *testing.T) {
+	var all struct {
+		Access []struct {
+			Calls []struct {
+				N int64 `json:"N_c"`
+				E int64 `json:"e_c"`
+				M int64 `json:"m_c"`
+				U int64 `json:"u_c"`
+			}
+			Percent float64
+			Without float64 `json:"percent_without_routing"`
+		}
+		MLA []struct {
+			Calls []struct {
+				D     int64 `json:"d_c"`
+				R     int64 `json:"r_c"`
+				Union int64
+			}
+			Percent float64
+		} `json:"access_mla"`
+	}
+	golden.JSON(t, "../testdata/diagnostics/diagnostics.json", &all)
+	for _, g := range all.Access {
+		a := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 8, ValueDim: 8}, device.F32)
+		for _, c := range g.Calls {
+			a = a.Add(Access{Routed: c.M, Rows: c.U, Suffix: c.E, Dense: c.N})
+		}
+		near(t, "percent", a.Percent(), g.Percent)
+		near(t, "selected percent", a.SelectedPercent(), g.Without)
+	}
+	for _, g := range all.MLA {
+		a := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 40, ValueDim: 32, ValueIsKeyPrefix: true}, device.F32)
+		for _, c := range g.Calls {
+			a = a.Add(Access{Routed: c.R, Rows: c.Union, Dense: c.D})
+		}
+		near(t, "MLA percent", a.Percent(), g.Percent)
+	}
+}
+
+// A routed row is a key; a row is key and value, or one latent for both.
+func TestBytes(t *testing.T) {
+	a := NewAccess(kvcache.Spec{KVHeads: 2, KeyDim: 160, ValueDim: 128}, device.F32)
+	a.Routed, a.Rows, a.Suffix, a.Dense = 3, 5, 1, 10
+	if got := a.Bytes(); got != 3*640+6*(640+512) {
+		t.Errorf("%d bytes", got)
+	}
+	l := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 160, ValueDim: 128, ValueIsKeyPrefix: true}, device.BF16)
+	l.Routed, l.Rows, l.Dense = 3, 5, 10
+	if got := l.Bytes(); got != 8*320 {
+		t.Errorf("%d bytes of a latent", got)
+	}
+	near(t, "bytes percent", l.BytesPercent(), 80)
+}
+
+func TestEmpty(t *testing.T) {
+	if p := (Access{}).Percent(); p != 0 {
+		t.Errorf("access before the first step is %v", p)
+	}
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9 {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
