@@ -65,7 +65,7 @@ func readConfig(dir string, ids map[string]int32) (c config, err error) {
 
 // readToken reads a token that is null, a string, or an object with its content.
 func readToken(raw json.RawMessage, ids map[string]int32) (t token, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
+	if isNull(raw) {
 		return t, nil
 	}
 	if err := json.Unmarshal(raw, &t.text); err != nil {
@@ -94,7 +94,7 @@ func readTemplate(dir string, raw json.RawMessage) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if len(raw) == 0 || string(raw) == "null" || string(raw) == `""` {
+	if isNull(raw) || string(raw) == `""` {
 		return "", ErrNoTemplate
 	}
 	var text string

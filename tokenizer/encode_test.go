@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"blitzen/internal/golden"
+
 	"pgregory.net/rapid"
 )
 
@@ -86,6 +88,23 @@ func TestNUL(t *testing.T) {
 	}
 	if ids, err := tok.Encode("\x00<|im_end|>", EncodeOptions{}); err != nil || !slices.Equal(ids, []int32{id("Ā"), 4095}) {
 		t.Errorf("NUL and a special token: %v, %v", ids, err)
+	}
+}
+
+func TestNULAsReference(t *testing.T) {
+	var want []struct {
+		Folder, Text string
+		IDs          []int32
+	}
+	golden.JSON(t, "testdata/nul.json", &want)
+	toks := map[string]*Tokenizer{}
+	for _, w := range want {
+		if toks[w.Folder] == nil {
+			toks[w.Folder] = open(t, w.Folder)
+		}
+		if got, err := toks[w.Folder].Encode(w.Text, EncodeOptions{}); err != nil || !slices.Equal(got, w.IDs) {
+			t.Errorf("%s: %q: %v, %v, want %v", w.Folder, w.Text, got, err, w.IDs)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ type spec struct {
 	path string
 	data []byte
 
+	Truncation   json.RawMessage `json:"truncation"`
+	Padding      json.RawMessage `json:"padding"`
 	AddedTokens  []addedToken    `json:"added_tokens"`
 	Normalizer   json.RawMessage `json:"normalizer"`
 	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
@@ -91,19 +93,16 @@ func (s *spec) check() error {
 
 // types lists the types of a component and of its parts in order, and refuses one that is not in known.
 func types(raw json.RawMessage, what string, known []string) ([]string, error) {
-	var c *struct {
+	var c struct {
 		Type          string
 		Normalizers   []json.RawMessage
 		Pretokenizers []json.RawMessage
 	}
-	if len(raw) == 0 {
+	if isNull(raw) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if c == nil { // null
-		return nil, nil
 	}
 	if !slices.Contains(known, c.Type) {
 		return nil, fmt.Errorf("unknown %s type %q: known are %s", what, c.Type, strings.Join(known, ", "))
@@ -125,23 +124,22 @@ func types(raw json.RawMessage, what string, known []string) ([]string, error) {
 // forgetLength removes truncation and padding from the document: training scripts leave them in the file, and the
 // library would cut or fill every text accordingly.
 func (s *spec) forgetLength() error {
+	if isNull(s.Truncation) && isNull(s.Padding) {
+		return nil
+	}
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(s.data, &doc); err != nil {
 		return err
 	}
-	changed := false
-	for _, key := range []string{"truncation", "padding"} {
-		if value, ok := doc[key]; ok && string(value) != "null" {
-			doc[key], changed = json.RawMessage("null"), true
-		}
-	}
-	if !changed {
-		return nil
-	}
+	delete(doc, "truncation")
+	delete(doc, "padding")
 	var err error
 	s.data, err = json.Marshal(doc)
 	return err
 }
+
+// isNull tells whether a JSON value is absent or null.
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // readFile is os.ReadFile that recognises a file whose content was not fetched.
 func readFile(path string) ([]byte, error) {

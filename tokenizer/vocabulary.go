@@ -51,7 +51,7 @@ func (s *spec) vocabulary() (vocabulary, error) {
 		v.pieces[id], v.texts[id] = piece, byteText(piece, alphabet)
 	}
 	// An added token stands for its content, also one made of letters of the alphabet: DeepSeek-V2 adds ø, a letter
-	// that as a piece of the model would be the byte F8.
+	// that as a piece of the model would be the byte F8. (The library decodes it as that byte, to U+FFFD.)
 	for _, token := range s.AddedTokens {
 		v.pieces[token.ID], v.texts[token.ID] = token.Content, token.Content
 	}
