@@ -118,7 +118,7 @@ func (o *Ops) GatherRows(dst, src, ids *Tensor) {
 	d := c.dims("dst", dst, real, 2)
 	c.arg("src", src, real, -1, d[1])
 	c.arg("ids", ids, i32, d[0])
-	c.require(c.err != nil || dst.DType == src.DType, "src is %v, dst %v", src, dst)
+	c.require(c.err != nil || dst.DType == src.DType, "%v and %v differ in type", src, dst)
 	c.run(func(k Kernels) error { return k.GatherRows(dst, src, ids) })
 }
 

@@ -129,7 +129,7 @@ func (c *call) weight(w Weight, out, in int) {
 			c.arg("bias", w.Bias[i], real, p.Shape[0])
 		}
 	}
-	c.require(sum == out, "the weight has %d outputs, dst wants %d", sum, out)
+	c.require(sum == out, "the weight has %d outputs, want %d", sum, out)
 }
 
 // group checks that heads is a multiple of kv.

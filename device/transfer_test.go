@@ -1,0 +1,53 @@
+package device_test
+
+import (
+	"slices"
+	"testing"
+
+	"blitzen/device"
+	"blitzen/device/devicetest"
+)
+
+func TestTransfers(t *testing.T) {
+	d := devicetest.NewReference()
+	transfer(t, d, device.F32, []float32{1.5, -2})
+	transfer(t, d, device.I32, []int32{-1, 2})
+	transfer(t, d, device.U32, []uint32{1 << 31, 2})
+	transfer(t, d, device.I64, []int64{-1 << 40, 2})
+	transfer(t, d, device.I32, []int32{})
+}
+
+func transfer[T device.Element](t *testing.T, d device.Device, dt device.DType, values []T) {
+	t.Helper()
+	x, err := d.New("x", dt, len(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Free(x)
+	if err := device.Write(d, x, values); err != nil {
+		t.Fatal(err)
+	}
+	got, err := device.Read[T](d, x)
+	if err != nil || !slices.Equal(got, values) {
+		t.Errorf("read %v, %v; want %v", got, err, values)
+	}
+	again := make([]T, len(values))
+	if err := device.Collect(d.Fetch(x), again); err != nil || !slices.Equal(again, values) {
+		t.Errorf("collected %v, %v; want %v", again, err, values)
+	}
+}
+
+func TestTransfersRefuseAnotherType(t *testing.T) {
+	d := devicetest.NewReference()
+	x, err := d.New("x", device.BF16, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "x BF16[2] does not hold float32"
+	if err := device.Write(d, x, []float32{1}); err == nil || err.Error() != want {
+		t.Errorf("Write: %v, want %s", err, want)
+	}
+	if _, err := device.Read[float32](d, x); err == nil || err.Error() != want {
+		t.Errorf("Read: %v, want %s", err, want)
+	}
+}
