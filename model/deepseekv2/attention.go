@@ -1,0 +1,108 @@
+package deepseekv2
+
+import (
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+	"blitzen/model"
+)
+
+const (
+	// latentEps is the epsilon of the norms of query and latent. DeepSeek's code
+	// leaves it at its default there, whatever rms_norm_eps says.
+	latentEps = 1e-6
+	// minExpand is the fewest tokens worth the operations of expanding.
+	minExpand = 64
+	// expandRows is how many cache rows scratch memory can hold with the keys
+	// and values of all heads. Longer contexts go through it some heads at a
+	// time; memory does not grow with the context.
+	expandRows = 8192
+)
+
+// attend adds the attention of one layer to the residual.
+func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Batch, kv *kvcache.Layer, attn attention.Backend) {
+	c := &m.cfg
+	ops.RMSNorm(s.h, s.x, l.attentionNorm, c.Eps)
+	ops.Linear(s.reduced, s.h, l.reduce)
+	width := s.reduced.Shape[1]
+	query, row := s.reduced.Slice(1, 0, width-kv.KeyDim), s.reduced.Slice(1, width-kv.KeyDim, width)
+	if c.QueryRank > 0 {
+		ops.RMSNorm(query, query, l.queryNorm, latentEps)
+		ops.Linear(s.query, query, l.query)
+		query = s.query
+	}
+	q := query.Unflatten(1, c.Heads, c.NopeDim+c.RopeDim)
+	ops.Rotate(q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim), in.Pos, m.rope)
+
+	latent := row.Slice(1, 0, c.LatentRank)
+	ops.RMSNorm(latent, latent, l.latentNorm, latentEps)
+	k := row.Unflatten(1, 1, kv.KeyDim)
+	ops.Rotate(k.Slice(2, c.LatentRank, kv.KeyDim), in.Pos, m.rope)
+	kv.Append(ops, k, nil, in.Pos)
+
+	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
+	if attn.Exact() && m.expands(in) {
+		m.attendExpanded(ops, l, call, in.Start+q.Shape[0], attn)
+	} else {
+		m.attendAbsorbed(ops, l, s, call, attn)
+	}
+	ops.LinearAdd(s.x, s.attention, l.out)
+}
+
+// attendAbsorbed attends over the cache rows themselves: the up-projection of
+// the keys is moved to the query, that of the values to the output.
+//
+//	q·[W_K·c | r] = [W_Kᵀ·q_nope | q_rope]·[c | r]        Σ p·(W_V·c) = W_V·(Σ p·c)
+func (m *Model) attendAbsorbed(ops *device.Ops, l *layer, s scratch, call attention.Input, attn attention.Backend) {
+	c, q, out := &m.cfg, call.Q, call.Out
+	call.Q = s.absorbed.Unflatten(1, c.Heads, c.LatentRank+c.RopeDim)
+	call.Out = s.latent.Unflatten(1, c.Heads, c.LatentRank)
+	ops.HeadLinear(call.Q.Slice(2, 0, c.LatentRank), q.Slice(2, 0, c.NopeDim), l.keyUp, true)
+	ops.Copy(call.Q.Slice(2, c.LatentRank, c.LatentRank+c.RopeDim), q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim))
+	attn.Attend(ops, call)
+	ops.HeadLinear(out, call.Out, l.valueUp, false)
+}
+
+// attendExpanded attends over every head's own keys and values, made in scratch
+// from the first rows of the cache, as many heads at a time as fit.
+func (m *Model) attendExpanded(ops *device.Ops, l *layer, call attention.Input, rows int, attn attention.Backend) {
+	heads, fit := m.cfg.Heads, m.expanded.Len()/(rows*m.cfg.headWidth())
+	passes := (heads + fit - 1) / fit
+	size := (heads + passes - 1) / passes
+	q, out, cache := call.Q, call.Out, call.K.Index(0, 0).Slice(0, 0, rows)
+	for from := 0; from < heads; from += size {
+		to := min(from+size, heads)
+		call.K, call.V = m.expand(ops, l, cache, from, to)
+		call.Q, call.Out = q.Slice(1, from, to), out.Slice(1, from, to)
+		attn.Attend(ops, call)
+	}
+}
+
+// expand makes keys [heads, rows, nope+rope] and values [heads, rows, value] of
+// the heads from ≤ h < to, from cache rows [rows, rank+rope].
+func (m *Model) expand(ops *device.Ops, l *layer, cache *device.Tensor, from, to int) (k, v *device.Tensor) {
+	c, heads, rows := &m.cfg, to-from, cache.Shape[0]
+	key := c.NopeDim + c.RopeDim
+	split, end := heads*rows*key, heads*rows*c.headWidth()
+	k = m.expanded.Slice(0, 0, split).Unflatten(0, heads, rows, key)
+	v = m.expanded.Slice(0, split, end).Unflatten(0, heads, rows, c.ValueDim)
+	latent, rotary := cache.Slice(1, 0, c.LatentRank), cache.Slice(1, c.LatentRank, c.LatentRank+c.RopeDim)
+	ops.HeadLinear(k.Slice(2, 0, c.NopeDim).Transpose(0, 1), latent.Repeat(1, heads), l.keyUp.Slice(0, from, to), false)
+	ops.HeadLinear(v.Transpose(0, 1), latent.Repeat(1, heads), l.valueUp.Slice(0, from, to), false)
+	ops.Copy(k.Slice(2, c.NopeDim, key), rotary.Repeat(0, heads))
+	return k, v
+}
+
+// expands reports whether expanding costs less arithmetic for this batch. New
+// rows cost the same in both forms. Per head, expanded attention makes keys and
+// values of every earlier row again, rank·(nope+value) products, and saves
+// 2·rank − nope − value products for each pair of a query and a row.
+func (m *Model) expands(in model.Batch) bool {
+	c, n := &m.cfg, in.IDs.Shape[0]
+	if in.Start < 0 || n < minExpand || (in.Start+n)*c.headWidth() > m.expanded.Len() {
+		return false
+	}
+	pairs := n*in.Start + n*(n+1)/2
+	again := in.Start * c.LatentRank * (c.NopeDim + c.ValueDim)
+	return again < pairs*(2*c.LatentRank-c.NopeDim-c.ValueDim)
+}
