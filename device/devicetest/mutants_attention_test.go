@@ -7,7 +7,20 @@ import (
 	"blitzen/device"
 )
 
-func attentionMutants() []mutant {
+func cacheMutants() []mutant {
+	var k kernels
+	return []mutant{
+		{"Append: slots ignored", func(c *changed) {
+			c.append = func(cache, rows, pos, _ *tensor) error { return k.Append(cache, rows, pos, nil) }
+		}},
+		{"PermuteRows: never inverse", func(c *changed) {
+			c.permuteRows = func(t, order *tensor, _ bool) error { return k.PermuteRows(t, order, false) }
+		}},
+		{"PermuteRows: in place without a copy", func(c *changed) { c.permuteRows = permuteCarelessly }},
+	}
+}
+
+func attendMutants() []mutant {
 	var k kernels
 	attend := func(edit func(a *device.AttendArgs)) func(c *changed) {
 		return func(c *changed) {
@@ -18,13 +31,6 @@ func attentionMutants() []mutant {
 		}
 	}
 	return []mutant{
-		{"Append: slots ignored", func(c *changed) {
-			c.append = func(cache, rows, pos, _ *tensor) error { return k.Append(cache, rows, pos, nil) }
-		}},
-		{"PermuteRows: never inverse", func(c *changed) {
-			c.permuteRows = func(t, order *tensor, _ bool) error { return k.PermuteRows(t, order, false) }
-		}},
-		{"PermuteRows: in place without a copy", func(c *changed) { c.permuteRows = permuteCarelessly }},
 		{"Attend: from the first row", attend(func(a *device.AttendArgs) { a.From = nil })},
 		{"Attend: without the last row", attend(func(a *device.AttendArgs) { a.Pos = edited(a.Pos, plus(-1)) })},
 		{"Attend: one row too many", attend(func(a *device.AttendArgs) { a.Pos = edited(a.Pos, plus(1)) })},
@@ -51,6 +57,12 @@ func attentionMutants() []mutant {
 				return k.Merge(dst, a, b)
 			}
 		}},
+	}
+}
+
+func selectMutants() []mutant {
+	var k kernels
+	return []mutant{
 		{"Route: teams that are not there are read", func(c *changed) {
 			c.route = func(a device.RouteArgs) error {
 				phi, there := a.Phi, a.Bias

@@ -7,7 +7,7 @@ import (
 	"blitzen/device"
 )
 
-func drawMutants() []mutant {
+func teamMutants() []mutant {
 	var k kernels
 	teams := func(edit func(a *device.TopKArgs)) func(c *changed) {
 		return func(c *changed) {
@@ -17,6 +17,27 @@ func drawMutants() []mutant {
 			}
 		}
 	}
+	return []mutant{
+		{"SampleTopK: another layer", teams(func(a *device.TopKArgs) { a.Draw.Layer++ })},
+		{"SampleTopK: another position", teams(func(a *device.TopKArgs) { a.Draw.Pos = edited(a.Draw.Pos, plus(1)) })},
+		{"SampleTopK: seed halves exchanged", teams(func(a *device.TopKArgs) { a.Draw.Seed = swapped(a.Draw.Seed) })},
+		{"SampleTopK: teams that are not there", teams(func(a *device.TopKArgs) {
+			a.Phi = edited(a.Phi, func(_ int, v float64) float64 { return max(v, -3) })
+		})},
+		{"SampleTopK: the K-th for the (K+1)-th", func(c *changed) { c.sampleTopK = laxThreshold }},
+		{"SampleTopK: no correction", func(c *changed) {
+			c.sampleTopK = func(a device.TopKArgs) error { return errors.Join(k.SampleTopK(a), setEdited(a.LogC, times(0))) }
+		}},
+		{"SampleTopK: chances 1/1000 off", func(c *changed) {
+			c.sampleTopK = func(a device.TopKArgs) error {
+				return errors.Join(k.SampleTopK(a), setEdited(a.LogC, func(_ int, v float64) float64 { return v + 1e-3 }))
+			}
+		}},
+	}
+}
+
+func tokenMutants() []mutant {
+	var k kernels
 	token := func(edit func(a *device.SampleArgs)) func(c *changed) {
 		return func(c *changed) {
 			c.sample = func(a device.SampleArgs) error {
@@ -35,25 +56,7 @@ func drawMutants() []mutant {
 			})
 		})
 	}
-	swap := func(t *tensor) *tensor {
-		return edited(t, func(i int, _ float64) float64 { return number(t, 1-i) })
-	}
 	return []mutant{
-		{"SampleTopK: another layer", teams(func(a *device.TopKArgs) { a.Draw.Layer++ })},
-		{"SampleTopK: another position", teams(func(a *device.TopKArgs) { a.Draw.Pos = edited(a.Draw.Pos, plus(1)) })},
-		{"SampleTopK: seed halves exchanged", teams(func(a *device.TopKArgs) { a.Draw.Seed = swap(a.Draw.Seed) })},
-		{"SampleTopK: teams that are not there", teams(func(a *device.TopKArgs) {
-			a.Phi = edited(a.Phi, func(_ int, v float64) float64 { return max(v, -3) })
-		})},
-		{"SampleTopK: the K-th for the (K+1)-th", func(c *changed) { c.sampleTopK = laxThreshold }},
-		{"SampleTopK: no correction", func(c *changed) {
-			c.sampleTopK = func(a device.TopKArgs) error { return errors.Join(k.SampleTopK(a), setEdited(a.LogC, times(0))) }
-		}},
-		{"SampleTopK: chances 1/1000 off", func(c *changed) {
-			c.sampleTopK = func(a device.TopKArgs) error {
-				return errors.Join(k.SampleTopK(a), setEdited(a.LogC, func(_ int, v float64) float64 { return v + 1e-3 }))
-			}
-		}},
 		{"Sample: no temperature", without(device.SetTemperature, 1)},
 		{"Sample: no top-k", without(device.SetTopK, 0)},
 		{"Sample: no top-p", without(device.SetTopP, 1)},
@@ -61,7 +64,7 @@ func drawMutants() []mutant {
 		{"Sample: no penalty", without(device.SetRepetition, 1)},
 		{"Sample: penalty on unseen tokens", token(func(a *device.SampleArgs) { a.Seen = edited(a.Seen, func(_ int, v float64) float64 { return 1 - v }) })},
 		{"Sample: another position", token(func(a *device.SampleArgs) { a.Pos = edited(a.Pos, plus(1)) })},
-		{"Sample: seed halves exchanged", token(func(a *device.SampleArgs) { a.Seed = swap(a.Seed) })},
+		{"Sample: seed halves exchanged", token(func(a *device.SampleArgs) { a.Seed = swapped(a.Seed) })},
 		{"Sample: NaN counts as small", token(func(a *device.SampleArgs) {
 			a.Logits = edited(a.Logits, func(_ int, v float64) float64 {
 				if math.IsNaN(v) {
@@ -93,6 +96,11 @@ func drawMutants() []mutant {
 			}
 		}},
 	}
+}
+
+// swapped exchanges the two elements of a tensor.
+func swapped(t *tensor) *tensor {
+	return edited(t, func(i int, _ float64) float64 { return number(t, 1-i) })
 }
 
 // laxThreshold conditions on the smallest score that was drawn.

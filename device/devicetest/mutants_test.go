@@ -1,7 +1,6 @@
 package devicetest
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,8 @@ import (
 // A suite is worth what it refuses. Each mutant is the reference with one
 // mistake that a device could make; some case of its operation must fail.
 func TestMutantsAreRefused(t *testing.T) {
-	for _, m := range slices.Concat(mathMutants(), attentionMutants(), drawMutants()) {
+	for _, m := range slices.Concat(mathMutants(), productMutants(), clusterMutants(), cacheMutants(),
+		attendMutants(), selectMutants(), teamMutants(), tokenMutants()) {
 		t.Run(m.name, func(t *testing.T) {
 			operation, _, _ := strings.Cut(m.name, ":")
 			if !refused(newReference(with(m.set), device.F32), operation) {
@@ -80,120 +80,4 @@ func gapless(t *tensor) *tensor {
 // setEdited replaces the elements of a tensor.
 func setEdited(t *tensor, edit func(i int, v float64) float64) error {
 	return kernels{}.Copy(t, edited(t, edit))
-}
-
-func mathMutants() []mutant {
-	var k kernels
-	return []mutant{
-		{"Embed: the row before", func(c *changed) {
-			c.embed = func(dst, table, ids *tensor) error {
-				return k.Embed(dst, table, edited(ids, func(_ int, v float64) float64 { return max(v-1, 0) }))
-			}
-		}},
-		{"RMSNorm: no eps", func(c *changed) {
-			c.rmsNorm = func(dst, x, gamma *tensor, _ float32) error { return k.RMSNorm(dst, x, gamma, 0) }
-		}},
-		{"RMSNorm: rows without gaps", func(c *changed) {
-			c.rmsNorm = func(dst, x, gamma *tensor, eps float32) error { return k.RMSNorm(dst, gapless(x), gamma, eps) }
-		}},
-		{"Linear: not added", func(c *changed) {
-			c.linear = func(dst, x *tensor, w device.Weight, _ bool) error { return k.Linear(dst, x, w, false) }
-		}},
-		{"Linear: no bias", func(c *changed) {
-			c.linear = func(dst, x *tensor, w device.Weight, add bool) error {
-				return k.Linear(dst, x, device.Weight{Parts: w.Parts}, add)
-			}
-		}},
-		{"Linear: inputs rounded to BF16", func(c *changed) {
-			c.linear = func(dst, x *tensor, w device.Weight, add bool) error { return k.Linear(dst, edited(x, toBF16), w, add) }
-		}},
-		{"Linear: one element too many", func(c *changed) {
-			c.linear = func(dst, x *tensor, w device.Weight, add bool) error {
-				err := k.Linear(dst, x, w, add)
-				setNumber(dst, 0, dst.Shape[0]-1, dst.Shape[1])
-				return err
-			}
-		}},
-		{"HeadLinear: a weight without gaps", func(c *changed) {
-			c.headLinear = func(dst, x, w *tensor, transpose bool) error { return k.HeadLinear(dst, x, gapless(w), transpose) }
-		}},
-		{"Rotate: one pairing", func(c *changed) {
-			c.rotate = func(x, pos *tensor, r device.RoPE) error {
-				r.Pairing = device.Interleaved
-				return k.Rotate(x, pos, r)
-			}
-		}},
-		{"Rotate: no scale", func(c *changed) {
-			c.rotate = func(x, pos *tensor, r device.RoPE) error {
-				r.Scale = 1
-				return k.Rotate(x, pos, r)
-			}
-		}},
-		{"Rotate: the angle one rounding off", func(c *changed) {
-			c.rotate = func(x, pos *tensor, r device.RoPE) error {
-				r.InvFreq = edited(r.InvFreq, times(1+0x1p-23))
-				return k.Rotate(x, pos, r)
-			}
-		}},
-		{"SwiGLU: gate and up exchanged", func(c *changed) {
-			c.swiGLU = func(dst, gateUp *tensor) error {
-				n := dst.Shape[1]
-				return k.SwiGLU(dst, edited(gateUp, func(i int, _ float64) float64 { return row(gateUp, i/(2*n))[(i+n)%(2*n)] }))
-			}
-		}},
-		{"Router: normalised, then scaled", func(c *changed) {
-			c.router = func(a device.RouterArgs) error {
-				err := k.Router(a)
-				if a.Normalize {
-					err = setEdited(a.Weights, times(float64(a.Scale)))
-				}
-				return err
-			}
-		}},
-		{"Router: no groups", func(c *changed) {
-			c.router = func(a device.RouterArgs) error {
-				a.Groups, a.TopGroups = 1, 1
-				return k.Router(a)
-			}
-		}},
-		{"Experts: not added", func(c *changed) {
-			c.experts = func(a device.ExpertsArgs) error {
-				setEdited(a.Dst, times(0))
-				return k.Experts(a)
-			}
-		}},
-		{"Experts: the first choice alone", func(c *changed) {
-			c.experts = func(a device.ExpertsArgs) error {
-				a.IDs = a.IDs.Slice(1, 0, 1)
-				return k.Experts(a)
-			}
-		}},
-		{"Copy: integers through float32", func(c *changed) {
-			c.copy = func(dst, src *tensor) error {
-				return k.Copy(dst, edited(src, func(_ int, v float64) float64 { return float64(float32(v)) }))
-			}
-		}},
-		{"Increment: the first alone", func(c *changed) {
-			c.increment = func(t *tensor) error { return k.Increment(t.Slice(0, 0, 1)) }
-		}},
-		{"Distances: in float32", func(c *changed) {
-			c.distances = func(dst, x, points *tensor) error {
-				err := k.Distances(dst, x, points)
-				return errors.Join(err, setEdited(dst, times(1+0x1p-21)))
-			}
-		}},
-		{"Nearest: the higher among equals", func(c *changed) {
-			c.nearest = func(labels, x, centers *tensor) error {
-				n := centers.Shape[0]
-				reversed := edited(centers, func(i int, _ float64) float64 {
-					d := centers.Shape[1]
-					return row(centers, n-1-i/d)[i%d]
-				})
-				return errors.Join(k.Nearest(labels, x, reversed), setEdited(labels, func(_ int, v float64) float64 { return float64(n-1) - v }))
-			}
-		}},
-		{"GatherRows: source without gaps", func(c *changed) {
-			c.gatherRows = func(dst, src, ids *tensor) error { return k.GatherRows(dst, gapless(src), ids) }
-		}},
-	}
 }
