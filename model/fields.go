@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type Fields struct {
 }
 
 // ReadFields reads a JSON file. Python writes Infinity and NaN, which JSON does
-// not know: they are read as null, so that only a field that is used complains.
+// not know: only a getter of such a field complains.
 func ReadFields(path string) (*Fields, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +37,12 @@ func ReadFields(path string) (*Fields, error) {
 // ParseFields reads JSON text; path names it in errors.
 func ParseFields(path string, data []byte) (*Fields, error) {
 	f := &Fields{path: filepath.Base(path), err: new(error)}
-	if err := json.Unmarshal(nullNonFinite(data), &f.values); err != nil {
-		return nil, fmt.Errorf("%s: %w%s", path, err, lineOf(data, err))
+	err := json.Unmarshal(markNonFinite(data), &f.values)
+	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+		return nil, fmt.Errorf("%s: %w (%s)", path, err, place(data, int(syntax.Offset)-1))
+	}
+	if err != nil || f.values == nil {
+		return nil, fmt.Errorf("%s is not a JSON object", path)
 	}
 	return f, nil
 }
@@ -158,11 +163,20 @@ func (f *Fields) Tokens(field string) []int32 {
 	if !f.Has(field) {
 		return nil
 	}
-	var many []int32
-	if json.Unmarshal(f.values[field], &many) == nil {
-		return many
+	if f.values[field][0] != '[' {
+		return []int32{int32(f.Int(field, 0, math.MaxInt32))}
 	}
-	return []int32{int32(f.Int(field, 0, math.MaxInt32))}
+	var list []*int32
+	f.read(field, &list)
+	ids := make([]int32, 0, len(list))
+	for _, id := range list {
+		if id == nil || *id < 0 {
+			f.Fail(field, "is %s, want token ids of at least 0", f.text(field))
+			return nil
+		}
+		ids = append(ids, *id)
+	}
+	return ids
 }
 
 func (f *Fields) read(field string, v any) bool {
@@ -170,17 +184,48 @@ func (f *Fields) read(field string, v any) bool {
 		f.Fail(field, "is missing; it changes the result and has no default")
 		return false
 	}
-	if err := json.Unmarshal(f.values[field], v); err != nil {
-		f.Fail(field, "is %.60s: %s", f.values[field], strings.TrimPrefix(err.Error(), "json: "))
+	if err := json.Unmarshal(f.values[field], v); err != nil || string(f.values[field]) == nonFinite {
+		f.Fail(field, "is %s, want %s", f.text(field), kind(v))
 		return false
 	}
 	return true
 }
 
-// nullNonFinite replaces the bare words NaN, Infinity and -Infinity outside
-// strings by null, padded so that byte offsets stay.
-func nullNonFinite(data []byte) []byte {
-	out := append([]byte(nil), data...)
+// text is a field's value as errors show it: one line, not too long.
+func (f *Fields) text(field string) string {
+	raw := f.values[field]
+	if string(raw) == nonFinite {
+		return "NaN or infinite"
+	}
+	line := strings.Join(strings.Fields(string(raw)), " ")
+	return fmt.Sprintf("%.60s", line)
+}
+
+// kind says what a getter's destination takes.
+func kind(v any) string {
+	switch v.(type) {
+	case *float64:
+		return "a number"
+	case *bool:
+		return "true or false"
+	case *string:
+		return "a text"
+	case *[]string:
+		return "a list of texts"
+	case *[]*int32:
+		return "token ids"
+	}
+	return "an object"
+}
+
+// nonFinite stands for NaN and the infinities: a JSON text of one control
+// character, as short as the shortest of them.
+const nonFinite = "\"\x7f\""
+
+// markNonFinite replaces the bare words NaN, Infinity and -Infinity outside
+// strings by nonFinite, padded so that byte offsets stay.
+func markNonFinite(data []byte) []byte {
+	out := bytes.Clone(data)
 	inString := false
 	for i := 0; i < len(out); i++ {
 		switch {
@@ -190,8 +235,10 @@ func nullNonFinite(data []byte) []byte {
 			inString = !inString
 		case !inString:
 			for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
-				if strings.HasPrefix(string(out[i:min(len(out), i+len(word))]), word) {
-					copy(out[i:], fmt.Sprintf("%-*s", len(word), "null")[:len(word)])
+				if bytes.HasPrefix(out[i:], []byte(word)) {
+					copy(out[i:], nonFinite+strings.Repeat(" ", len(word)-len(nonFinite)))
+					i += len(word) - 1
+					break
 				}
 			}
 		}
@@ -199,13 +246,8 @@ func nullNonFinite(data []byte) []byte {
 	return out
 }
 
-// lineOf adds line and column to a syntax error.
-func lineOf(data []byte, err error) string {
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return ""
-	}
-	before := string(data[:min(int(syntax.Offset), len(data))])
-	line := strings.Count(before, "\n") + 1
-	return fmt.Sprintf(" (line %d, column %d)", line, len(before)-strings.LastIndexByte(before, '\n')-1)
+// place is where byte at of a text is, for people.
+func place(data []byte, at int) string {
+	before := data[:max(min(at, len(data)-1), 0)]
+	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }

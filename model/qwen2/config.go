@@ -12,6 +12,9 @@ import (
 // Architecture is the name in config.json.
 const Architecture = "Qwen2ForCausalLM"
 
+// mostHeadDim bounds the memory that a config.json alone can ask for.
+const mostHeadDim = 4096
+
 // Config is a checked config.json of the Qwen2 family.
 type Config struct {
 	model.Config
@@ -52,6 +55,9 @@ func ReadConfig(f *model.Fields) (Config, error) {
 	c.HeadDim = f.IntOr("head_dim", c.Hidden/c.Heads, 1, most)
 	if !f.Has("head_dim") && c.Hidden%c.Heads != 0 {
 		f.Fail("num_attention_heads", "is %d, which does not divide hidden_size = %d", c.Heads, c.Hidden)
+	}
+	if c.HeadDim > mostHeadDim {
+		f.Fail("num_attention_heads", "gives heads of %d numbers; at most %d are supported", c.HeadDim, mostHeadDim)
 	}
 	if c.HeadDim%2 != 0 {
 		f.Fail("num_attention_heads", "gives heads of %d numbers; rotary encoding needs an even number", c.HeadDim)

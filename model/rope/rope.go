@@ -31,6 +31,9 @@ func Read(f *model.Fields, dim int) Encoding {
 		where = params
 	}
 	theta := where.Float("rope_theta")
+	if theta <= 1 {
+		where.Fail("rope_theta", "is %v, want a number above 1", theta)
+	}
 	kind := "default"
 	if params != nil {
 		kind = params.StringOr("rope_type", params.StringOr("type", "default"))
@@ -63,6 +66,12 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 	factor := p.Float("factor")
 	original := p.Int("original_max_position_embeddings", 1, math.MaxInt32)
 	fast, slow := p.FloatOr("beta_fast", 32), p.FloatOr("beta_slow", 1)
+	if factor < 1 {
+		p.Fail("factor", "is %v, want a number of at least 1", factor)
+	}
+	if factor*float64(original) > math.MaxInt32 {
+		p.Fail("factor", "is %v: %d positions times that are more than %d", factor, original, math.MaxInt32)
+	}
 	if p.Err() != nil {
 		return
 	}
@@ -70,6 +79,10 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 		return float64(dim) * math.Log(float64(original)/(n*2*math.Pi)) / (2 * math.Log(theta))
 	}
 	low, high := turns(fast), turns(slow)
+	if math.IsInf(low, 0) || math.IsInf(high, 0) {
+		p.Fail("beta_fast", "is %v and beta_slow %v, out of every dimension's reach", fast, slow)
+		return
+	}
 	if p.BoolOr("truncate", true) {
 		low, high = math.Floor(low), math.Ceil(high)
 	}
@@ -95,6 +108,9 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 		e.SoftmaxScale = yarnMScale(factor, all) * yarnMScale(factor, all)
 	}
 	e.MaxPositions = int(factor * float64(original))
+	if s := float64(e.Scale) * e.SoftmaxScale; math.IsInf(s, 0) || math.IsNaN(s) {
+		p.Fail("mscale", "with factor and attention_factor gives %v and %v as scales", e.Scale, e.SoftmaxScale)
+	}
 }
 
 // yarnMScale is 0.1·m·ln(s) + 1 for s > 1, else 1. Source: DeepSeek-V2-Lite
