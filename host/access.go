@@ -10,11 +10,19 @@ import (
 
 // hostKernels implements device.Kernels.
 type hostKernels struct {
-	pool *pool
-	uses map[*buffer]bool // set while a step is recorded: the buffers that it uses
+	pool    *pool
+	gomlx   *gomlx // nil: the C kernels make all products
+	planner planner
+	sampler sampler
+	uses    map[*buffer]bool // set while a step is recorded: the buffers that it uses
 }
 
-func (k *hostKernels) close() { k.pool.close() }
+func (k *hostKernels) close() {
+	k.pool.close()
+	if k.gomlx != nil {
+		k.gomlx.close()
+	}
+}
 
 // outputs are the tensors that an operation writes.
 type outputs []*device.Tensor

@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	tileRows   = 64  // query rows (tokens × heads) of a prefill tile
-	decodeMax  = 4   // tokens up to which each is attended by itself, its rows split over threads
-	decodeRows = 256 // rows of one piece of work in decode: fixed, so that sums never depend on threads
+	tileRows  = 64 // query rows (tokens × heads) of a prefill tile
+	decodeMax = 4  // tokens up to which each is attended by itself, its rows split over threads
 )
 
 // Attend implements device.Kernels.
@@ -67,91 +66,21 @@ func (k *hostKernels) attendPrefill(a device.AttendArgs, from int) error {
 		q := kernels.Heads{P: f32(a.Q, s.from, h*group), Token: a.Q.Stride[0], Head: a.Q.Stride[1]}
 		lse, ldl := lseAt(a.Out, s.from, h*group)
 		kernels.AttendTile(out, lse, ldl, q, cacheOf(a.K, a.V, h), s.to-s.from, group, from, at[int32](a.Pos, s.from), a.Scale,
-			(*float32)(k.pool.scratch[thread].mem))
+			k.pool.floats(thread))
 	})
 	return nil
 }
 
-// attendDecode splits every token's rows in pieces of decodeRows and joins the pieces in order.
+// attendDecode attends each token by itself.
 func (k *hostKernels) attendDecode(a device.AttendArgs, from int) error {
-	segs := make([]kernels.Segment, 0, 1)
 	for t, p := range row[int32](a.Pos) {
-		segs = segs[:0]
-		if int(p) >= from {
-			segs = append(segs, kernels.Segment{First: int32(from), Count: p - int32(from) + 1})
-		}
-		plans := make([]plan, a.K.Shape[0])
+		plans := k.planner.fresh(a.K.Shape[0])
 		for h := range plans {
-			plans[h].segments = segs
+			plans[h].add(kernels.Segment{First: int32(from), Count: p + 1 - int32(from)})
 		}
 		if err := k.attendPlans(plans, a.Out, a.Q, a.K, a.V, t, a.Scale); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// plan is what one key head reads for one token.
-type plan struct {
-	segments []kernels.Segment
-	bias     []float32 // [group, ldb], nil for none
-	ldb      int
-	work     [][]kernels.Segment // segments cut into pieces of at most decodeRows rows
-}
-
-// cut fills work.
-func (p *plan) cut() {
-	var now []kernels.Segment
-	room := int32(decodeRows)
-	for _, s := range p.segments {
-		for s.Count > 0 {
-			n := min(s.Count, room)
-			now = append(now, kernels.Segment{First: s.First, Count: n, Team: s.Team})
-			s.First, s.Count, room = s.First+n, s.Count-n, room-n
-			if room == 0 {
-				p.work, now, room = append(p.work, now), nil, decodeRows
-			}
-		}
-	}
-	if len(now) > 0 {
-		p.work = append(p.work, now)
-	}
-}
-
-// attendPlans attends token t by one plan a key head.
-func (k *hostKernels) attendPlans(plans []plan, out device.Partial, q, keys, values *device.Tensor, t int, scale float32) error {
-	kv := len(plans)
-	group, dv := q.Shape[1]/kv, values.Shape[2]
-	type job struct{ h, i int }
-	var jobs []job
-	for h := range plans {
-		plans[h].cut()
-		for i := range plans[h].work {
-			jobs = append(jobs, job{h, i})
-		}
-	}
-	width := group * kernels.PartWidth(dv)
-	parts, err := k.pool.shared.floats(len(jobs) * width)
-	if err != nil {
-		return err
-	}
-	if err := k.pool.lend(kernels.GroupScratch(group)); err != nil {
-		return err
-	}
-	k.pool.run(len(jobs), func(thread, i int) {
-		p, h := &plans[jobs[i].h], jobs[i].h
-		var bias *float32
-		if len(p.bias) > 0 {
-			bias = &p.bias[0]
-		}
-		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h), p.work[jobs[i].i], bias, p.ldb, group, scale,
-			(*float32)(k.pool.scratch[thread].mem))
-	})
-	done := 0
-	for h := range plans {
-		lse, _ := lseAt(out, t, h*group)
-		kernels.Join(f32(out.Out, t, h*group), out.Out.Stride[1], lse, shift(parts, done*width), len(plans[h].work), group, dv)
-		done += len(plans[h].work)
 	}
 	return nil
 }

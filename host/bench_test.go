@@ -15,8 +15,10 @@ type setup struct {
 	r *rand.Rand
 }
 
-func newSetup(b *testing.B) *setup {
-	d, err := New(Options{})
+func newSetup(b *testing.B) *setup { return newSetupWith(b, Options{}) }
+
+func newSetupWith(b *testing.B, opts Options) *setup {
+	d, err := New(opts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,15 +69,17 @@ func (s *setup) time(work float64, unit string, fn func(*device.Ops)) {
 
 func BenchmarkLinear(b *testing.B) {
 	for _, c := range [][3]int{{512, 384, 1024}, {512, 384, 2048}, {512, 1024, 384}, {16, 384, 1024}, {1, 384, 4096}, {1, 3584, 18944}} {
-		b.Run(fmt.Sprint(c), func(b *testing.B) {
-			s := newSetup(b)
-			x, w, dst := s.floats(c[0], c[1]), s.floats(c[2], c[1]), s.floats(c[0], c[2])
-			work, unit := 2*float64(c[0]*c[1]*c[2]), "GFLOP/s"
-			if c[0] == 1 {
-				work, unit = 4*float64(c[1]*c[2]), "GB/s"
-			}
-			s.time(work, unit, func(o *device.Ops) { o.Linear(dst, x, device.Weight{Parts: []*device.Tensor{w}}) })
-		})
+		for _, products := range []Products{ProductsGoMLX, ProductsC} {
+			b.Run(fmt.Sprint(c, map[Products]string{ProductsGoMLX: "gomlx", ProductsC: "c"}[products]), func(b *testing.B) {
+				s := newSetupWith(b, Options{Products: products})
+				x, w, dst := s.floats(c[0], c[1]), s.floats(c[2], c[1]), s.floats(c[0], c[2])
+				work, unit := 2*float64(c[0]*c[1]*c[2]), "GFLOP/s"
+				if c[0] == 1 {
+					work, unit = 4*float64(c[1]*c[2]), "GB/s"
+				}
+				s.time(work, unit, func(o *device.Ops) { o.Linear(dst, x, device.Weight{Parts: []*device.Tensor{w}}) })
+			})
+		}
 	}
 }
 

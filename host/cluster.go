@@ -45,7 +45,7 @@ func (k *hostKernels) Nearest(labels, x, centers *device.Tensor) error {
 	k.pool.run(pieces(x.Shape[0], clusterRows), func(thread, i int) {
 		s := piece(i, x.Shape[0], clusterRows)
 		kernels.Nearest(at[int32](labels, s.from), matrixFrom(x, s.from), s.to-s.from, table, norms, count, width,
-			(*float64)(k.pool.scratch[thread].mem))
+			(*float64)(unsafe.Pointer(k.pool.floats(thread))))
 	})
 	return nil
 }

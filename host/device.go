@@ -17,7 +17,19 @@ type Options struct {
 	Threads int
 	// CheckReplay makes every Step fail when it issues other operations than it did when it was recorded.
 	CheckReplay bool
+	// Products of many rows: who multiplies.
+	Products Products
 }
+
+// Products names what multiplies many rows by a weight.
+type Products uint8
+
+const (
+	// ProductsAuto is GoMLX in a build with GOEXPERIMENT=simd, where it is fast, and the C kernels otherwise.
+	ProductsAuto Products = iota
+	ProductsGoMLX
+	ProductsC
+)
 
 // cpu implements device.Device.
 type cpu struct {
@@ -41,12 +53,22 @@ func New(opts Options) (device.Device, error) {
 	}
 	d := &cpu{opts: opts, live: map[*buffer]bool{}}
 	d.kernels = &hostKernels{pool: newPool(opts.Threads)}
+	if opts.Products == ProductsGoMLX || opts.Products == ProductsAuto && gomlxFast {
+		var err error
+		if d.kernels.gomlx, err = newGoMLX(opts.Threads); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
 }
 
 // Name implements device.Device.
 func (d *cpu) Name() string {
-	return fmt.Sprintf("cpu (%s, %d threads)", kernels.ISA(), d.opts.Threads)
+	products := "C"
+	if d.kernels.gomlx != nil {
+		products = "GoMLX"
+	}
+	return fmt.Sprintf("cpu (%s, %d threads, products %s)", kernels.ISA(), d.opts.Threads, products)
 }
 
 // DType implements device.Device.

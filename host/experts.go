@@ -20,7 +20,9 @@ func (k *hostKernels) Router(a device.RouterArgs) error {
 		return err
 	}
 	all := kernels.Matrix{P: scores, LD: experts}
-	k.product(all, matrix(a.X), matrix(a.Gate), nil, tokens, experts, a.X.Shape[1], false)
+	if err := k.product(all, matrix(a.X), matrix(a.Gate), nil, tokens, experts, a.X.Shape[1], false); err != nil {
+		return err
+	}
 	k.overRows(tokens, func(from, count int) {
 		for t := from; t < from+count; t++ {
 			p := shift(scores, t*experts)

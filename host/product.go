@@ -19,7 +19,9 @@ func (k *hostKernels) linear(dst, x kernels.Matrix, w device.Weight, rows int, a
 		if len(w.Bias) > 0 {
 			bias = f32(w.Bias[i])
 		}
-		k.product(dst, x, matrix(p), bias, rows, p.Shape[0], p.Shape[1], add)
+		if err := k.product(dst, x, matrix(p), bias, rows, p.Shape[0], p.Shape[1], add); err != nil {
+			return err
+		}
 		dst = column(dst, p.Shape[0])
 	}
 	return nil
@@ -59,8 +61,17 @@ const (
 	productOuts = 128
 )
 
-// product computes dst (+)= x·wᵀ + bias in tiles.
-func (k *hostKernels) product(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) {
+// product computes dst (+)= x·wᵀ + bias; bias may be nil.
+func (k *hostKernels) product(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) error {
+	for k.gomlx != nil && rows >= gomlxMin && w.LD == in {
+		done, err := k.gomlx.product(x, w, rows, outs, in, func(y kernels.Matrix, count int) {
+			k.overRows(count, func(from, n int) { kernels.Store(below(dst, from), below(y, from), bias, n, outs, add) })
+		})
+		if err != nil {
+			return err
+		}
+		dst, x, rows = below(dst, done), below(x, done), rows-done
+	}
 	down, across := pieces(rows, productRows), pieces(outs, productOuts)
 	k.pool.run(down*across, func(_, i int) {
 		t, o := piece(i%down, rows, productRows), piece(i/down, outs, productOuts)
@@ -70,4 +81,5 @@ func (k *hostKernels) product(dst, x, w kernels.Matrix, bias *float32, rows, out
 		}
 		kernels.Linear(below(column(dst, o.from), t.from), below(x, t.from), below(w, o.from), b, t.to-t.from, o.to-o.from, in, add)
 	})
+	return nil
 }

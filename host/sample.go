@@ -1,55 +1,53 @@
 package host
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"blitzen/device"
 )
 
+// sampler is the memory that drawing a token works in.
+type sampler struct {
+	logits, order []float64
+	heap          []int32
+}
+
 // Sample implements device.Kernels.
 func (k *hostKernels) Sample(a device.SampleArgs) error {
 	if ok, err := k.start(outputs{a.ID}, a.Logits, a.Seen, a.Settings, a.Seed, a.Pos); !ok {
 		return err
 	}
-	set := row[float32](a.Settings)
-	logits := penalised(row[float32](a.Logits), row[int32](a.Seen), set[device.SetRepetition])
-	top := largest(logits)
+	set, seed := row[float32](a.Settings), row[uint32](a.Seed)
+	k.sampler.penalise(row[float32](a.Logits), row[int32](a.Seen), set[device.SetRepetition])
+	top := largest(k.sampler.logits)
 	switch {
 	case top < 0:
 		*at[int32](a.ID) = -1
-		return nil
 	case set[device.SetTemperature] == 0:
 		*at[int32](a.ID) = int32(top)
-		return nil
+	default:
+		word := device.Philox([4]uint32{0, 0, device.TokenLayer, uint32(*at[int32](a.Pos))}, [2]uint32{seed[0], seed[1]})[0]
+		k.sampler.restrict(set, top)
+		*at[int32](a.ID) = int32(draw(k.sampler.logits, k.sampler.logits[top], device.Uniform(word)))
 	}
-	t := float64(set[device.SetTemperature])
-	for i := range logits {
-		logits[i] /= t
-	}
-	restrict(logits, set)
-	seed := row[uint32](a.Seed)
-	word := device.Philox([4]uint32{0, 0, device.TokenLayer, uint32(*at[int32](a.Pos))}, [2]uint32{seed[0], seed[1]})[0]
-	*at[int32](a.ID) = int32(draw(logits, logits[top], device.Uniform(word)))
 	return nil
 }
 
-// penalised copies logits with the repetition penalty applied.
-func penalised(logits []float32, seen []int32, penalty float32) []float64 {
-	out := make([]float64, len(logits))
-	p := float64(penalty)
+// penalise copies logits with the repetition penalty applied.
+func (s *sampler) penalise(logits []float32, seen []int32, penalty float32) {
+	s.logits = s.logits[:0]
 	for i, x := range logits {
-		out[i] = float64(x)
+		y := float64(x)
 		switch {
 		case seen[i] == 0:
 		case x > 0:
-			out[i] /= p
+			y /= float64(penalty)
 		default:
-			out[i] *= p
+			y *= float64(penalty)
 		}
+		s.logits = append(s.logits, y)
 	}
-	return out
 }
 
 // largest is the index of the largest logit, the lower among equals; −1 when there is a NaN, a +Inf or nothing above −Inf.
@@ -66,21 +64,24 @@ func largest(x []float64) int {
 	return at
 }
 
-// restrict sets the logits of tokens that top-k, top-p and min-p leave out to −Inf.
-func restrict(logits []float64, set []float32) {
-	topK, topP, minP := int(set[device.SetTopK]), float64(set[device.SetTopP]), float64(set[device.SetMinP])
-	if topK > 0 && topK < len(logits) {
-		keepAbove(logits, falling(logits)[topK-1])
+// restrict applies the temperature and sets the logits of tokens that top-k, top-p and min-p leave out to −Inf. top is the index of the largest.
+func (s *sampler) restrict(set []float32, top int) {
+	for i := range s.logits {
+		s.logits[i] /= float64(set[device.SetTemperature])
 	}
-	if topP < 1 {
-		keepAbove(logits, nucleus(falling(logits), topP))
+	if k := int(set[device.SetTopK]); k > 0 && k < len(s.logits) {
+		s.heap = topN(s.heap, s.logits, k)
+		keepFrom(s.logits, s.logits[s.heap[k-1]])
 	}
-	if minP > 0 {
-		keepAbove(logits, slices.Max(logits)+math.Log(minP))
+	if p := float64(set[device.SetTopP]); p < 1 {
+		keepFrom(s.logits, s.nucleus(s.logits[top], p))
+	}
+	if p := float64(set[device.SetMinP]); p > 0 {
+		keepFrom(s.logits, s.logits[top]+math.Log(p))
 	}
 }
 
-func keepAbove(logits []float64, least float64) {
+func keepFrom(logits []float64, least float64) {
 	for i, x := range logits {
 		if x < least {
 			logits[i] = math.Inf(-1)
@@ -88,27 +89,33 @@ func keepAbove(logits []float64, least float64) {
 	}
 }
 
-func falling(x []float64) []float64 {
-	order := slices.Clone(x)
-	slices.SortFunc(order, func(a, b float64) int { return cmp.Compare(b, a) })
-	return order
-}
-
-// nucleus is the smallest logit whose larger ones hold less than p of the probability together; equal ones stand or fall together.
-func nucleus(order []float64, p float64) float64 {
+// nucleus is the smallest logit whose larger ones hold less than p of the probability together; equal ones stand or fall together. Few tokens usually
+// hold p: only those near the top are sorted, then more if they do not suffice.
+func (s *sampler) nucleus(top, p float64) float64 {
 	total := 0.0
-	for _, x := range order {
-		total += math.Exp(x - order[0])
+	for _, x := range s.logits {
+		total += math.Exp(x - top)
 	}
-	least, larger := order[0], 0.0
-	for i := 0; i < len(order) && (i == 0 || larger < p); {
-		least = order[i]
-		for i < len(order) && order[i] == least {
-			larger += math.Exp(order[i]-order[0]) / total
-			i++
+	for depth := 4.0; ; depth *= 2 {
+		s.order = s.order[:0]
+		for _, x := range s.logits {
+			if x >= top-depth {
+				s.order = append(s.order, x)
+			}
+		}
+		slices.Sort(s.order)
+		slices.Reverse(s.order)
+		least, larger, i := top, 0.0, 0
+		for ; i < len(s.order) && (i == 0 || larger < p); i++ {
+			for least = s.order[i]; i+1 < len(s.order) && s.order[i+1] == least; i++ {
+				larger += math.Exp(least-top) / total
+			}
+			larger += math.Exp(least-top) / total
+		}
+		if larger >= p || i == len(s.logits) || depth > 1024 { // below −745 probabilities are 0
+			return least
 		}
 	}
-	return least
 }
 
 // draw is the first token whose running sum of probabilities passes u.
@@ -119,12 +126,12 @@ func draw(logits []float64, top, u float64) int {
 	}
 	sum, last := 0.0, 0
 	for id, x := range logits {
-		p := math.Exp(x-top) / total
+		p := math.Exp(x - top)
 		if p == 0 {
 			continue
 		}
 		sum, last = sum+p, id
-		if sum > u {
+		if sum > u*total {
 			break
 		}
 	}
@@ -143,14 +150,10 @@ func (k *hostKernels) TopLogProbs(a device.LogProbArgs) error {
 		total += math.Exp(float64(x) - top)
 	}
 	whole := top + math.Log(total)
-	order := make([]int32, len(logits))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	byScore(order, logits)
 	ids, probs := row[int32](a.IDs), row[float32](a.LogProbs)
-	for j := range ids {
-		ids[j], probs[j] = order[j], float32(float64(logits[order[j]])-whole)
+	k.sampler.heap = topN(k.sampler.heap, logits, len(ids))
+	for j, id := range k.sampler.heap {
+		ids[j], probs[j] = id, float32(float64(logits[id])-whole)
 	}
 	chosen := math.NaN()
 	if id := int(*at[int32](a.ID)); id >= 0 && id < len(logits) {

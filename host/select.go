@@ -1,10 +1,10 @@
 package host
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"blitzen/device"
 	"blitzen/host/kernels"
@@ -27,7 +27,7 @@ func (k *hostKernels) Route(a device.RouteArgs) error {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
 		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from), group, s.to-s.from,
-			a.Reps.Shape[2], a.Scale, (*float32)(k.pool.scratch[thread].mem))
+			a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
 	})
 	if a.Read != nil {
 		there := 0
@@ -48,30 +48,28 @@ func (k *hostKernels) SampleTopK(a device.TopKArgs) error {
 	if ok, err := k.start(outputs{a.Teams, a.LogC}, a.Phi, a.Draw.Seed, a.Draw.Pos); !ok {
 		return err
 	}
-	heads, teams := a.Phi.Shape[1], a.Phi.Shape[2]
-	if err := k.pool.lend(2 * teams); err != nil {
+	heads, teams, chosen := a.Phi.Shape[1], a.Phi.Shape[2], a.Teams.Shape[2]
+	if err := k.pool.lend(2*teams + chosen + 1); err != nil {
 		return err
 	}
 	seed := row[uint32](a.Draw.Seed)
 	k.pool.run(a.Phi.Shape[0]*heads, func(thread, i int) {
 		t, h := i/heads, i%heads
-		y := (*float64)(k.pool.scratch[thread].mem)
+		y := (*float64)(unsafe.Pointer(k.pool.floats(thread)))
+		heap := (*int32)(unsafe.Pointer(shift(y, teams)))
 		pos := row[int32](a.Draw.Pos)[t]
 		kernels.Perturb(y, f32(a.Phi, t, h), teams, uint32(h), uint32(a.Draw.Layer), uint32(pos), [2]uint32{seed[0], seed[1]})
-		topTeams(row[int32](a.Teams, t, h), row[float32](a.LogC, t, h), row[float32](a.Phi, t, h), slice(y, teams))
+		order := topN(slice(heap, chosen+1)[:0], slice(y, teams), chosen+1)
+		fillTeams(row[int32](a.Teams, t, h), row[float32](a.LogC, t, h), row[float32](a.Phi, t, h), slice(y, teams), order)
 	})
 	return nil
 }
 
-// topTeams chooses the teams of largest y and computes the log of their inclusion probabilities.
-func topTeams(teams []int32, logC, phi []float32, y []float64) {
-	order := make([]int32, 0, len(phi))
-	for g := range phi {
-		if !absent(phi[g]) {
-			order = append(order, int32(g))
-		}
+// fillTeams writes the teams that come first in order, and the log of their inclusion probabilities.
+func fillTeams(teams []int32, logC, phi []float32, y []float64, order []int32) {
+	for len(order) > 0 && absent(phi[order[len(order)-1]]) {
+		order = order[:len(order)-1]
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(y[b], y[a]), cmp.Compare(a, b)) })
 	for j := range teams {
 		switch {
 		case j >= len(order):
@@ -103,17 +101,14 @@ func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
 		return err
 	}
 	kv := a.K.Shape[0]
-	group := a.Q.Shape[1] / kv
 	for t := range a.Q.Shape[0] {
-		plans := make([]plan, kv)
+		plans := k.planner.fresh(kv)
 		for h := range plans {
-			p, rows, err := union(a, t, h, group)
-			if err != nil {
+			if err := k.planner.join(&plans[h], a, t, h); err != nil {
 				return err
 			}
-			plans[h] = p
 			if a.Read != nil {
-				*at[int64](a.Read) += int64(rows)
+				*at[int64](a.Read) += int64(plans[h].rows)
 			}
 		}
 		if err := k.attendPlans(plans, a.Out, a.Q, a.K, a.V, t, a.Scale); err != nil {
@@ -123,44 +118,58 @@ func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
 	return nil
 }
 
-// union joins the teams that a group of query heads drew, in rising order.
-func union(a device.SelectedArgs, t, h, group int) (p plan, rows int, err error) {
+// join plans the union of the teams that the query heads of key head h drew for token t, in rising order.
+func (p *planner) join(plan *plan, a device.SelectedArgs, t, h int) error {
 	offsets := row[int32](a.Offsets, h)
-	var teams []int32
+	group, teams := a.Q.Shape[1]/a.K.Shape[0], len(offsets)-1
+	if len(p.mark) < teams {
+		p.mark = make([]int32, teams)
+	}
+	p.union = p.union[:0]
+	defer func() {
+		for _, team := range p.union {
+			p.mark[team] = 0
+		}
+	}()
 	for g := range group {
 		for _, team := range row[int32](a.Teams, t, h*group+g) {
-			if team >= int32(len(offsets)-1) {
-				return p, 0, fmt.Errorf("token %d, head %d drew team %d of %d", t, h*group+g, team, len(offsets)-1)
+			if int(team) >= teams {
+				return fmt.Errorf("token %d, head %d drew team %d of %d", t, h*group+g, team, teams)
 			}
-			if team >= 0 {
-				teams = append(teams, team)
-			}
-		}
-	}
-	slices.Sort(teams)
-	teams = slices.Compact(teams)
-	p.ldb = len(teams)
-	p.bias = make([]float32, group*p.ldb)
-	for i := range p.bias {
-		p.bias[i] = float32(math.Inf(-1))
-	}
-	for g := range group {
-		logC := row[float32](a.LogC, t, h*group+g)
-		for j, team := range row[int32](a.Teams, t, h*group+g) {
-			if i, found := slices.BinarySearch(teams, team); found {
-				p.bias[g*p.ldb+i] = logAdd(p.bias[g*p.ldb+i], -logC[j])
+			if team >= 0 && p.mark[team] == 0 {
+				p.mark[team] = 1
+				p.union = append(p.union, team)
 			}
 		}
 	}
-	for i, team := range teams {
+	slices.Sort(p.union)
+	for i, team := range p.union {
+		p.mark[team] = int32(i) + 1
 		first, end := offsets[team], offsets[team+1]
 		if first < 0 || end < first || int(end) > a.K.Shape[1] {
-			return p, 0, fmt.Errorf("team %d of head %d is the rows [%d, %d) of %d", team, h, first, end, a.K.Shape[1])
+			return fmt.Errorf("team %d of head %d is the rows [%d, %d) of %d", team, h, first, end, a.K.Shape[1])
 		}
-		p.segments = append(p.segments, kernels.Segment{First: first, Count: end - first, Team: int32(i)})
-		rows += int(end - first)
+		plan.add(kernels.Segment{First: first, Count: end - first, Team: int32(i)})
 	}
-	return p, rows, nil
+	p.correct(plan, a, t, h*group, group)
+	return nil
+}
+
+// correct sets each head's bias −ln c for the teams that it drew itself, −Inf for the others.
+func (p *planner) correct(plan *plan, a device.SelectedArgs, t, head, group int) {
+	plan.ldb = len(p.union)
+	for range group * plan.ldb {
+		plan.bias = append(plan.bias, float32(math.Inf(-1)))
+	}
+	for g := range group {
+		logC, bias := row[float32](a.LogC, t, head+g), plan.bias[g*plan.ldb:]
+		for j, team := range row[int32](a.Teams, t, head+g) {
+			if team >= 0 {
+				i := p.mark[team] - 1
+				bias[i] = logAdd(bias[i], -logC[j])
+			}
+		}
+	}
 }
 
 // logAdd is ln(eᵃ + eᵇ): a head that drew a team twice counts it twice.
