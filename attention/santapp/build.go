@@ -24,97 +24,48 @@ type Config struct {
 // Validate refuses settings that do not fit together, naming the flags.
 func (c Config) Validate() error { return c.Config.Validate(c.Budget) }
 
-// Build groups the frozen rows of cache into teams, moves the rows of a team
-// together and returns the backend that samples them for queries of heads
-// heads. progress, if not nil, is called after each layer. When ctx ends, the
-// cache is left for Thaw to restore.
+// Build groups the frozen rows of cache into teams and returns the backend that
+// samples them for heads query heads. progress, if not nil, is called after
+// each layer.
 func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, heads int, cfg Config, progress func(layer, of int)) (*Backend, error) {
+	t, err := Group(ctx, dev, cache, cfg, progress)
+	if err != nil {
+		return nil, err
+	}
+	return New(dev, cache, heads, t, cfg)
+}
+
+// New moves the rows of a team together and returns the backend that samples
+// the teams. After an error Thaw restores the cache.
+func New(dev device.Device, cache *kvcache.Cache, heads int, t Teams, cfg Config) (*Backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cache.Frozen() == 0 {
-		return nil, fmt.Errorf("santapp: the cache has no frozen prompt to sample")
+	if len(t.parts) != len(cache.Layers) || t.rows != cache.Frozen() {
+		return nil, fmt.Errorf("santapp: teams of %d rows in %d layers, the prompt has %d in %d", t.rows, len(t.parts), cache.Frozen(), len(cache.Layers))
 	}
-	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: cache.Frozen()}
-	if err := b.build(ctx, cache, heads, progress); err != nil {
+	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: t.rows}
+	if err := b.open(cache, heads, t); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("santapp: %w", err)
 	}
 	return b, nil
 }
 
-func (b *Backend) build(ctx context.Context, cache *kvcache.Cache, heads int, progress func(layer, of int)) error {
-	drawn := b.cfg.Selected(b.cfg.Budget, b.prompt)
-	b.covered = !b.cfg.SampleAlways
-	parts := make([][]teams.Partition, len(cache.Layers))
-	for i, l := range cache.Layers {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var err error
-		if parts[i], err = b.partition(l); err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
-		}
-		for _, p := range parts[i] {
-			b.covered = b.covered && len(p.Reps) <= drawn
-		}
-		if progress != nil {
-			progress(i+1, len(cache.Layers))
-		}
-	}
-	most := 1
+func (b *Backend) open(cache *kvcache.Cache, heads int, t Teams) error {
+	most, drawn := 1, b.cfg.Selected(b.cfg.Budget, b.prompt)
+	b.covered = !b.cfg.SampleAlways && t.largest() <= drawn
 	if !b.covered {
 		for i := range cache.Layers {
-			l, err := b.addLayer(cache, i, parts[i])
+			l, err := b.addLayer(cache, i, t.parts[i])
 			if err != nil {
 				return fmt.Errorf("layer %d: %w", i, err)
 			}
 			b.layers = append(b.layers, l)
-			most = max(most, l.reps.Shape[1])
 		}
+		most = t.largest()
 	}
 	return b.newScratch(len(cache.Layers), heads, most, min(drawn, most))
-}
-
-// partition groups the rows of each key head of one layer.
-func (b *Backend) partition(l *kvcache.Layer) ([]teams.Partition, error) {
-	width := l.ClusterDim
-	if width == 0 {
-		width = l.KeyDim
-	}
-	x, err := b.dev.New("cluster", device.F32, b.prompt, width)
-	if err != nil {
-		return nil, err
-	}
-	defer b.dev.Free(x)
-	var parts []teams.Partition
-	for h := range l.KVHeads {
-		err := b.dev.Run(func(ops *device.Ops) {
-			ops.Copy(x, l.K.Index(0, h).Slice(0, 0, b.prompt).Slice(1, 0, width))
-		})
-		if err != nil {
-			return nil, err
-		}
-		p, err := b.divide(x)
-		if err != nil {
-			return nil, fmt.Errorf("key head %d: %w", h, err)
-		}
-		parts = append(parts, p)
-	}
-	return parts, nil
-}
-
-// divide makes parents and teams of the keys x, F32 [rows, width].
-func (b *Backend) divide(x *device.Tensor) (teams.Partition, error) {
-	parent, err := b.cfg.Parents.Of(b.dev, x, b.cfg.ParentSize)
-	if err != nil {
-		return teams.Partition{}, err
-	}
-	keys, err := device.Read[float32](b.dev, x)
-	if err != nil {
-		return teams.Partition{}, err
-	}
-	return teams.Divide(keys, x.Shape[1], parent, b.cfg.Representatives)
 }
 
 // addLayer copies the representatives, uploads the teams and moves the rows.
