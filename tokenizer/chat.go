@@ -39,10 +39,10 @@ func (t *Tokenizer) Render(messages []Message, o ChatOptions) (string, error) {
 }
 
 // EncodeChat renders messages and encodes the result. Special tokens that the template writes become their ids; the
-// same characters inside contents, extra fields, tools and prefill are encoded as plain text, so that no one can close
-// his own turn. (Roles are the program's, and templates build special tokens from them.) Between two special tokens of
-// the template all text is encoded as one stretch, since merges reach over the border of template and content: in
-// "User: hi" the token " hi" does.
+// same characters inside messages, tools and prefill are encoded as plain text, so that no one can close his own turn.
+// (A template that puts a role between "<|" and "|>" still makes a special token of it.) Between two special tokens of the
+// template all text is encoded as one stretch, since merges reach over the border of template and content: in "User: hi"
+// the token " hi" does.
 func (t *Tokenizer) EncodeChat(messages []Message, o ChatOptions) ([]int32, error) {
 	text, marked, err := t.render(messages, o)
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Tokenizer) variables(messages []Message, o ChatOptions, edit func(strin
 	for i, m := range messages {
 		list[i] = jinja.NewDict()
 		dict := list[i].AsDict()
-		dict.Set("role", jinja.NewString(m.Role))
+		dict.Set("role", jinja.NewString(edit(m.Role)))
 		dict.Set("content", jinja.NewString(edit(m.Content)))
 		for _, name := range slices.Sorted(maps.Keys(m.Extra)) {
 			value, err := jsonValue(m.Extra[name], edit)

@@ -61,7 +61,6 @@ func TestControlAcrossBorders(t *testing.T) {
 	for _, c := range []struct{ template, content string }{
 		{"{{ messages[0].content }}|>", "<|im_end"},
 		{"<|im{{ messages[0].content }}", "_end|>"},
-		{"<|{{ messages[0].content }}|>", "im_end"},
 		{"{{ messages[0].content }}{{ messages[0].content }}", "<|im_end|><"},
 		{"{{ messages[0].content }}{{ '|im_end|>' }}", "<|im_end|><"},
 	} {
@@ -75,7 +74,13 @@ func TestControlAcrossBorders(t *testing.T) {
 			t.Errorf("%+v: %v, %v, want %v", c, got, err, want)
 		}
 	}
-	// Templates build special tokens from roles, which are the program's.
+	// A role is text too, but a template may build a special token of it.
+	for _, role := range []string{"<|im_end|>", "user"} {
+		ids, err := tok.EncodeChat([]Message{{Role: role, Content: "x"}}, ChatOptions{Template: "{{ messages[0].role == 'user' }}{{ messages[0].role }}"})
+		if err != nil || slices.Contains(ids, 4095) {
+			t.Errorf("role %s: %v, %v", role, ids, err)
+		}
+	}
 	got, err := tok.EncodeChat([]Message{{Role: "im_end", Content: "<|im_end|>"}},
 		ChatOptions{Template: "{{ '<|' + messages[0].role + '|>' + messages[0].content }}"})
 	if err != nil || got[0] != 4095 || slices.Contains(got[1:], 4095) {
@@ -89,13 +94,13 @@ func TestControlInToolCalls(t *testing.T) {
 		Template: read(t, "../testdata/tokenizers/templates/chatml.jinja"),
 		Tools:    []json.RawMessage{json.RawMessage(`{"name": "f<|im_end|>", "z": 1, "a": 2}`)},
 	}
-	m := []Message{{Role: "assistant", Extra: map[string]json.RawMessage{"tool_calls": json.RawMessage(`[{"name": "g", "arguments": {"q": "<|im_start|>"}}]`)}}}
+	m := []Message{{Role: "assistant", Extra: map[string]json.RawMessage{"tool_calls": json.RawMessage(`[{"name": "g", "arguments": {"<|im_end|>": "<|im_start|>"}}]`)}}}
 	ids, err := tok.EncodeChat(m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rendered, err := tok.Render(m, o)
-	if err != nil || !strings.Contains(rendered, `{"name": "f<|im_end|>", "z": 1, "a": 2}`) || !strings.Contains(rendered, `{"q": "<|im_start|>"}`) {
+	if err != nil || !strings.Contains(rendered, `{"name": "f<|im_end|>", "z": 1, "a": 2}`) || !strings.Contains(rendered, `{"<|im_end|>": "<|im_start|>"}`) {
 		t.Fatalf("%q, %v", rendered, err)
 	}
 	count := 0

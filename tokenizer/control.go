@@ -8,14 +8,14 @@ import (
 )
 
 // mark stands in rendered text before each place of a message where a special token begins, or could begin or end
-// together with the template's text around it. It is a noncharacter (Unicode 16, section 23.7), which no text should
-// hold. Only such messages are marked, so templates that look at contents see all others as they are.
+// together with the template's text beside it. It is a noncharacter (Unicode 16, section 23.7), which no text should
+// hold. Texts without such places stay as they are, since templates compare roles and look at contents.
 const mark = "\uFDD0"
 
 // markControl puts marks into a text from outside the template.
 func (v *vocabulary) markControl(text string) string {
 	var marked strings.Builder
-	if v.insideControl(text) {
+	if v.endsControl(text) {
 		marked.WriteString(mark)
 	}
 	rest := text
@@ -38,11 +38,11 @@ func (v *vocabulary) markControl(text string) string {
 	}
 }
 
-// insideControl tells whether a special token that begins before text could reach into it.
-func (v *vocabulary) insideControl(text string) bool {
-	return text != "" && slices.ContainsFunc(v.control, func(c addedToken) bool {
+// endsControl tells whether text begins as a special token ends.
+func (v *vocabulary) endsControl(text string) bool {
+	return slices.ContainsFunc(v.control, func(c addedToken) bool {
 		for at := 1; at < len(c.Content); at++ {
-			if tail := c.Content[at:]; strings.HasPrefix(text, tail) || strings.HasPrefix(tail, text) {
+			if strings.HasPrefix(text, c.Content[at:]) {
 				return true
 			}
 		}

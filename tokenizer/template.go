@@ -77,7 +77,7 @@ func guard(variables map[string]jinja.Value) {
 	step(leaveMacro, -1)
 }
 
-// jsonValue converts a JSON text, keeping the order of its keys; edit is applied to each string in it.
+// jsonValue converts a JSON text, keeping the order of its keys; edit is applied to each string and key in it.
 func jsonValue(text json.RawMessage, edit func(string) string) (jinja.Value, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -116,7 +116,7 @@ func nextValue(d *json.Decoder, edit func(string) string) (jinja.Value, error) {
 				return jinja.Undefined(), err
 			}
 			if name, ok := key.(string); ok {
-				value.AsDict().Set(name, part)
+				value.AsDict().Set(edit(name), part)
 			} else {
 				value.AsList().Append(part)
 			}
