@@ -4,7 +4,7 @@ package sample
 
 import (
 	"fmt"
-	"math"
+	"strings"
 
 	"blitzen/device"
 )
@@ -18,28 +18,48 @@ type Settings struct {
 	MinP        float64 `json:"min_p"`              // 0: off
 	Repetition  float64 `json:"repetition_penalty"` // 1: off
 	Seed        uint64  `json:"seed"`
-	// Origin names the source of every setting: "default",
-	// "generation_config.json" or "flag".
+	// Origin names the source of every setting, under its JSON name: one of the
+	// constants below.
 	Origin map[string]string `json:"source"`
 }
 
-// Validate refuses values out of range, naming the flag.
+// Where a setting came from.
+const (
+	FromDefault     = "default"
+	FromFile        = "generation_config.json"
+	FromEnvironment = "environment" // GENERATE_<FLAG>
+	FromFlag        = "flag"
+	Random          = "random" // a seed that nobody gave
+)
+
+// smallest is the least positive setting; the device keeps settings, and what
+// it divides by them, in float32.
+const smallest = 1e-6
+
+// Validate refuses values out of range, naming the flag, or the file if the
+// value came from there.
 func (s Settings) Validate() error {
+	positive := func(v, most float64) bool { return v >= smallest && v <= most }
 	for _, c := range []struct {
-		flag  string
-		value float64
+		field string
+		value any
 		ok    bool
 		want  string
 	}{
-		{"--temperature", s.Temperature, s.Temperature >= 0, "0 (greedy) or more"},
-		{"--top-k", float64(s.TopK), s.TopK >= 0 && s.TopK <= 1<<24, "0 (off) or more"},
-		{"--top-p", s.TopP, s.TopP > 0 && s.TopP <= 1, "above 0, at most 1 (off)"},
-		{"--min-p", s.MinP, s.MinP >= 0 && s.MinP <= 1, "from 0 (off) to 1"},
-		{"--repetition-penalty", s.Repetition, s.Repetition > 0, "above 0; 1 is off"},
+		{"temperature", s.Temperature, s.Temperature == 0 || positive(s.Temperature, 1e6), "0 (greedy) or 1e-06 to 1e+06"},
+		{"top_k", s.TopK, s.TopK >= 0 && s.TopK <= 1<<24, "0 (off) to 16777216"},
+		{"top_p", s.TopP, positive(s.TopP, 1), "1e-06 to 1 (off)"},
+		{"min_p", s.MinP, s.MinP >= 0 && s.MinP <= 1, "0 (off) to 1"},
+		{"repetition_penalty", s.Repetition, positive(s.Repetition, 1e6), "1e-06 to 1e+06; 1 is off"},
 	} {
-		if !c.ok || math.IsInf(c.value, 0) {
-			return fmt.Errorf("%s %v: want %s", c.flag, c.value, c.want)
+		if c.ok {
+			continue
 		}
+		name := "--" + strings.ReplaceAll(c.field, "_", "-")
+		if s.Origin[c.field] == FromFile {
+			name = FromFile + ": " + c.field
+		}
+		return fmt.Errorf("%s %v: want %s", name, c.value, c.want)
 	}
 	return nil
 }

@@ -30,45 +30,68 @@ const attentionNames = "santapp, dense"
 const defaultBudget = 512
 
 func (a *attentionFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&a.name, "attention", "santapp", "how decode reads the prompt: "+attentionNames)
-	a.registerTeams(f)
+	f.StringVar(&a.name, "attention", "santapp", "decode by the method `NAME`: "+attentionNames)
+	a.registerTeams(f, "--seed")
 }
 
-// registerTeams adds the flags of sampled methods alone.
-func (a *attentionFlags) registerTeams(f *pflag.FlagSet) {
-	f.IntVar(&a.budget, "budget", defaultBudget, "S, keys that a query head may spend: K = S/(P/R) teams")
-	f.StringVar(&a.parents, "parents", "kmeans", "how keys are grouped first: kmeans, contiguous")
-	f.IntVar(&a.parentSize, "parent-size", 16, "P, keys of a parent")
-	f.IntVar(&a.representatives, "representatives", 4, "R, representatives (teams) of a parent")
-	f.Uint64Var(&a.seed, "attention-seed", 0, "seed of the sampled teams (default: --seed)")
+// registerTeams adds the flags of sampled methods alone; seed says what the
+// seed is unless given.
+func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
+	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
+	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous")
+	a.registerSizes(f, seed)
 }
 
-// builder makes the backend that a flag value names; the one switch over
-// methods. seed is used unless --attention-seed was given.
-func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(layer, of int)) (func(*kvcache.Cache) (attention.Backend, error), error) {
+func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
+	f.IntVar(&a.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
+	f.IntVar(&a.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
+	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
+}
+
+// buildFunc makes a backend over a cache; seed is that of the sampled teams.
+type buildFunc func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error)
+
+// method is the one switch over methods; flag names the one that chose it.
+func (a attentionFlags) method(flag string) (buildFunc, error) {
 	switch a.name {
 	case "dense":
-		return func(*kvcache.Cache) (attention.Backend, error) { return dense.New(l.Device, l.Model.CacheSpec()) }, nil
-	case "santapp":
-		cfg, err := a.santapp(f, seed)
-		if err != nil {
-			return nil, err
-		}
-		return func(c *kvcache.Cache) (attention.Backend, error) {
-			return santapp.Build(ctx, l.Device, c, l.Model.Config().Heads, cfg, progress)
+		return func(_ context.Context, l *loaded, _ *kvcache.Cache, _ uint64, _ func(layer, of int)) (attention.Backend, error) {
+			return dense.New(l.Device, l.Model.CacheSpec())
 		}, nil
+	case "santapp":
+		cfg, err := a.santapp()
+		return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
+			cfg.Seed = seed
+			return santapp.Build(ctx, l.Device, c, l.Model.Config().Heads, cfg, progress)
+		}, err
 	}
-	return nil, usagef("--attention %q: want one of %s", a.name, attentionNames)
+	return nil, usagef("%s %q: want one of %s", flag, a.name, attentionNames)
 }
 
-func (a attentionFlags) santapp(f *pflag.FlagSet, seed uint64) (santapp.Config, error) {
+// check refuses an unknown method and settings that do not fit together, before
+// a model is loaded.
+func (a attentionFlags) check(flag string) error {
+	_, err := a.method(flag)
+	return err
+}
+
+// builder makes the backend for a session. seed is used unless --attention-seed
+// was given.
+func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(layer, of int)) (func(*kvcache.Cache) (attention.Backend, error), error) {
+	build, err := a.method("--attention")
+	return func(c *kvcache.Cache) (attention.Backend, error) {
+		return build(ctx, l, c, a.seedFor(f, seed), progress)
+	}, err
+}
+
+func (a attentionFlags) santapp() (santapp.Config, error) {
 	parents, err := teams.ParseParents(a.parents)
 	if err != nil {
 		return santapp.Config{}, usageError{err}
 	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
-		Budget: a.budget, Parents: parents, Seed: a.seedFor(f, seed),
+		Budget: a.budget, Parents: parents,
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}

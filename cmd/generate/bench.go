@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -29,16 +31,18 @@ type benchFlags struct {
 
 func newBenchCommand() *cobra.Command {
 	b := &benchFlags{}
-	cmd := newCommand("bench [flags] MODEL", "Time reading a prompt and decoding after it", cobra.MaximumNArgs(1), b.run)
-	f := cmd.Flags()
-	f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "prompt lengths in tokens, separated by commas")
-	f.IntVarP(&b.tokens, "n-gen", "n", 32, "tokens decoded after each prompt")
-	f.IntVarP(&b.repeats, "repetitions", "r", 3, "timed repetitions, after one that is not counted")
-	f.StringVar(&b.methods, "attention", "dense,santapp", "kinds of attention, separated by commas: "+attentionNames)
-	f.StringVarP(&b.output, "output", "o", "md", "format: md, json, jsonl")
-	b.attentionFlags.registerTeams(f)
-	b.modelFlags.register(f)
-	f.SetNormalizeFunc(aliases)
+	cmd := newCommand("bench [flags] MODEL", "Time reading a prompt and decoding after it", b.run)
+	addFlags(cmd, "Measurement", func(f *pflag.FlagSet) {
+		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "prompt lengths, `N` tokens, separated by commas")
+		f.IntVarP(&b.tokens, "n-gen", "n", 32, "decode `N` tokens after each prompt")
+		f.IntVarP(&b.repeats, "repetitions", "r", 3, "time `N` repetitions, after one that is not counted")
+		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl")
+	})
+	addFlags(cmd, "Attention", func(f *pflag.FlagSet) {
+		f.StringVar(&b.methods, "attention", "dense,santapp", "decode by the methods `NAMES`, separated by commas: "+attentionNames)
+		b.attentionFlags.registerTeams(f, "the repetition")
+	})
+	addFlags(cmd, "Model", b.modelFlags.register)
 	return cmd
 }
 
@@ -61,27 +65,18 @@ type samples struct {
 }
 
 func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
-	var lengths []int
-	for _, s := range choices(b.prompts) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			return usagef("-p %q: want numbers of tokens, separated by commas", s)
-		}
-		lengths = append(lengths, n)
-	}
-	if b.tokens < 1 || b.repeats < 1 || len(lengths) == 0 {
-		return usagef("-n %d, -r %d: want at least 1", b.tokens, b.repeats)
-	}
-	switch b.output {
-	case "md", "json", "jsonl":
-	default:
-		return usagef("-o %q: want md, json or jsonl", b.output)
+	lengths, err := b.check()
+	if err != nil {
+		return err
 	}
 	o, err := b.modelFlags.open(args)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
+	if longest := slices.Max(lengths) + b.tokens; longest > o.Config.MaxPositions {
+		return usagef("-p and -n: %d tokens in all, the model's limit is %d", longest, o.Config.MaxPositions)
+	}
 	var rows []*samples
 	for _, n := range lengths {
 		more, err := b.length(cmd, o, n)
@@ -93,12 +88,35 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 	return b.print(cmd.OutOrStdout(), rows)
 }
 
+// check refuses flags before a model is loaded.
+func (b *benchFlags) check() (lengths []int, err error) {
+	for _, s := range choices(b.prompts) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return nil, usagef("-p %q: want numbers of tokens, separated by commas", s)
+		}
+		lengths = append(lengths, n)
+	}
+	methods := choices(b.methods)
+	for _, name := range methods {
+		one := b.attentionFlags
+		one.name = name
+		if err := one.check("--attention"); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(lengths) == 0 || len(methods) == 0 || b.tokens < 1 || b.repeats < 1:
+		return nil, usagef("nothing to do: -p %q, -n %d, -r %d, --attention %q", b.prompts, b.tokens, b.repeats, b.methods)
+	case b.output != "md" && b.output != "json" && b.output != "jsonl":
+		return nil, usagef("-o %q: want md, json or jsonl", b.output)
+	}
+	return lengths, nil
+}
+
 // length times one prompt length: all methods after each prefill, so that noise
 // of the machine falls on all alike.
 func (b *benchFlags) length(cmd *cobra.Command, o *opened, n int) ([]*samples, error) {
-	if n+b.tokens > o.Config.MaxPositions {
-		return nil, usagef("-p %d: with -n %d past the model's limit of %d tokens", n, b.tokens, o.Config.MaxPositions)
-	}
 	at := map[string]*samples{}
 	var order []*samples
 	add := func(test, method, unit string, value, access float64) {

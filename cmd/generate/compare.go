@@ -13,6 +13,7 @@ import (
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // compareFlags are those of generate compare.
@@ -28,17 +29,21 @@ type compareFlags struct {
 
 func newCompareCommand() *cobra.Command {
 	c := &compareFlags{}
-	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, side by side", cobra.MaximumNArgs(1), c.run)
-	f := cmd.Flags()
-	f.StringVar(&c.a, "a", "dense", "first kind of attention: "+attentionNames)
-	f.StringVar(&c.b, "b", "santapp", "second kind of attention")
-	c.promptFlags.register(f)
-	c.taskFlags.register(f)
-	f.IntVar(&c.row, "row", 0, "which prompt of the task")
-	f.IntVarP(&c.maxTokens, "max-tokens", "n", 64, "most tokens of an answer")
-	c.attentionFlags.registerTeams(f)
-	c.modelFlags.register(f)
-	f.SetNormalizeFunc(aliases)
+	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, side by side", c.run)
+	addFlags(cmd, "Attention", func(f *pflag.FlagSet) {
+		f.StringVar(&c.a, "a", "dense", "first method `NAME`: "+attentionNames)
+		f.StringVar(&c.b, "b", "santapp", "second method `NAME`")
+		c.attentionFlags.registerTeams(f, "0")
+	})
+	addFlags(cmd, "Your prompt", c.promptFlags.register)
+	addFlags(cmd, "Or a prompt that is made", func(f *pflag.FlagSet) {
+		c.taskFlags.register(f)
+		f.IntVar(&c.row, "row", 0, "the `N`-th prompt of the task, from 0")
+	})
+	addFlags(cmd, "Answer", func(f *pflag.FlagSet) {
+		f.IntVarP(&c.maxTokens, "max-tokens", "n", 64, "at most `N` tokens")
+	})
+	addFlags(cmd, "Model", c.modelFlags.register)
 	return cmd
 }
 
@@ -52,19 +57,32 @@ type side struct {
 }
 
 func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	var prompt given
+	if f := cmd.Flags(); c.promptFlags.asked(f) {
+		var err error
+		if prompt, err = c.promptFlags.read(cmd); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	o, err := c.modelFlags.open(args)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
+	if err := o.needTokenizer(); err != nil {
+		return err
+	}
 	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
 	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
-	q, err := c.question(cmd, o)
+	q, err := c.question(cmd.Flags(), o, prompt)
 	if err != nil {
 		return err
 	}
-	capacity, err := contextSize(len(q.ids), c.maxTokens, 0, o.Config)
+	capacity, err := contextSize(len(q.ids), c.maxTokens, 0, cmd.Flags().Changed("max-tokens"), o.Config)
 	if err != nil {
 		return err
 	}
@@ -75,7 +93,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	defer s.Close()
 	begin := time.Now()
 	if err := s.Prefill(cmd.Context(), q.ids, log.bar.stage("reading the prompt")); err != nil {
-		return asUsagePrompt(err)
+		return err
 	}
 	prefill := time.Since(begin)
 	log.end("read the prompt, %s", begin, c.describe(q))
@@ -90,16 +108,30 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	return printSides(cmd.OutOrStdout(), q, prefill, sides)
 }
 
+// check refuses flags before a model is loaded.
+func (c *compareFlags) check() error {
+	for _, side := range []struct{ flag, method string }{{"--a", c.a}, {"--b", c.b}} {
+		one := c.attentionFlags
+		one.name = side.method
+		if err := one.check(side.flag); err != nil {
+			return err
+		}
+	}
+	if c.maxTokens < 1 {
+		return usagef("-n %d: want at least 1", c.maxTokens)
+	}
+	if err := c.promptFlags.check(); err != nil {
+		return err
+	}
+	return c.taskFlags.check()
+}
+
 // question is the user's prompt if there is one, else the task's.
-func (c *compareFlags) question(cmd *cobra.Command, o *opened) (question, error) {
-	f := cmd.Flags()
-	if !f.Changed("prompt") && !f.Changed("file") && !f.Changed("prompt-ids") {
-		return c.taskFlags.row(o, f, c.row)
+func (c *compareFlags) question(f *pflag.FlagSet, o *opened, prompt given) (question, error) {
+	if !c.promptFlags.asked(f) {
+		return c.taskFlags.row(o, f, &c.promptFlags, c.row)
 	}
-	if err := o.needTokenizer(); err != nil {
-		return question{}, err
-	}
-	ids, _, err := c.promptFlags.encode(cmd, o.Tokenizer, o.Name)
+	ids, _, err := c.promptFlags.encode(f, o, prompt)
 	return question{ids: ids}, err
 }
 

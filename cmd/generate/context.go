@@ -1,37 +1,45 @@
 package main
 
 import (
+	"fmt"
+
 	"blitzen/model"
 )
 
 // contextSize is the rows that a generation needs: the prompt and what may
-// follow, at most the user's limit and the model's. A prompt is never cut.
-func contextSize(prompt, maxTokens, asked int, cfg model.Config) (int, error) {
-	limit := cfg.MaxPositions
+// follow, at most asked (-c; 0 if it was not given) and the model's limit. A
+// prompt is never cut. An answer's room is cut to what the limit leaves, unless
+// the user named a length (strict).
+func contextSize(prompt, maxTokens, asked int, strict bool, cfg model.Config) (int, error) {
+	limit, whose := cfg.MaxPositions, "the model's, from config.json"
 	if asked > limit {
-		return 0, usagef("-c %d: the model's limit is %d tokens%s", asked, limit, stretch(asked, cfg))
+		return 0, usagef("-c %d: the model's limit is %d tokens: give less%s", asked, limit, stretch(asked, cfg))
 	}
 	if asked > 0 {
-		limit = asked
+		limit, whose = asked, "-c"
 	}
-	if prompt > limit {
+	switch {
+	case prompt > limit:
 		return 0, usagef("the prompt has %d tokens and up to %d are to follow, but the limit is %d (%s): shorten the prompt%s",
-			prompt, maxTokens, limit, whose(asked), stretch(prompt, cfg))
+			prompt, maxTokens, limit, whose, stretch(prompt, cfg))
+	case strict && maxTokens > max(limit-prompt, 1):
+		return 0, usagef("the prompt has %d tokens and up to %d are to follow, but the limit is %d (%s): shorten the prompt or give -n %d%s",
+			prompt, maxTokens, limit, whose, max(limit-prompt, 1), stretch(prompt+maxTokens, cfg))
 	}
 	return min(prompt+maxTokens, limit), nil
 }
 
-func whose(asked int) string {
-	if asked > 0 {
-		return "-c"
-	}
-	return "max_position_embeddings of config.json"
-}
+// Context of Qwen2.5 as published, and how far its model card stretches it.
+const (
+	qwenPositions = 32768
+	qwenFactor    = 4
+)
 
 // stretch tells users of Qwen2.5 how its model card extends the context.
 func stretch(tokens int, cfg model.Config) string {
-	if cfg.Architecture != "Qwen2ForCausalLM" || tokens > 4*cfg.MaxPositions || tokens <= cfg.MaxPositions {
+	if cfg.Architecture != "Qwen2ForCausalLM" || cfg.MaxPositions != qwenPositions || tokens <= qwenPositions || tokens > qwenFactor*qwenPositions {
 		return ""
 	}
-	return `, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`
+	return fmt.Sprintf(`, or add "rope_scaling": {"type": "yarn", "factor": %d.0, "original_max_position_embeddings": %d} to config.json if the model was made for it`,
+		qwenFactor, qwenPositions)
 }

@@ -15,6 +15,7 @@ import (
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // evaluateFlags are those of generate evaluate.
@@ -30,20 +31,22 @@ type evaluateFlags struct {
 
 func newEvaluateCommand() *cobra.Command {
 	e := &evaluateFlags{}
-	cmd := newCommand("evaluate [flags] MODEL", "Count exact answers over many prompts", cobra.MaximumNArgs(1), e.run)
-	f := cmd.Flags()
-	e.taskFlags.register(f)
-	f.IntVar(&e.samples, "samples", 48, "prompts")
-	f.StringVar(&e.methods, "attention", "dense,santapp", "kinds of attention, separated by commas: "+attentionNames)
-	f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "budgets S of sampled attention, separated by commas")
-	f.StringVar(&e.parents, "parents", "kmeans", "how keys are grouped, separated by commas: kmeans, contiguous")
-	f.IntVar(&e.parentSize, "parent-size", 16, "P, keys of a parent")
-	f.IntVar(&e.representatives, "representatives", 4, "R, representatives (teams) of a parent")
-	f.Uint64Var(&e.attentionFlags.seed, "attention-seed", 0, "seed of the sampled teams")
-	f.IntVarP(&e.maxTokens, "max-tokens", "n", 64, "most tokens of an answer")
-	f.StringVarP(&e.output, "output", "o", "", "also write every answer to this file, as JSONL")
-	e.modelFlags.register(f)
-	f.SetNormalizeFunc(aliases)
+	cmd := newCommand("evaluate [flags] MODEL", "Count exact answers over many prompts", e.run)
+	addFlags(cmd, "Prompts", func(f *pflag.FlagSet) {
+		e.taskFlags.register(f)
+		f.IntVar(&e.samples, "samples", 48, "`N` prompts")
+	})
+	addFlags(cmd, "Attention (lists are separated by commas; all combinations are run)", func(f *pflag.FlagSet) {
+		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by the methods `NAMES`: "+attentionNames)
+		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
+		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous")
+		e.registerSizes(f, "0; each prompt has its own stream")
+	})
+	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {
+		f.IntVarP(&e.maxTokens, "max-tokens", "n", 64, "at most `N` tokens each")
+		f.StringVarP(&e.output, "output", "o", "", "also write every answer to `FILE`, as JSONL")
+	})
+	addFlags(cmd, "Model", e.modelFlags.register)
 	return cmd
 }
 
@@ -68,6 +71,9 @@ type answerRecord struct {
 func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	arms, err := e.arms()
 	if err != nil {
+		return err
+	}
+	if err := e.taskFlags.check(); err != nil {
 		return err
 	}
 	o, err := e.modelFlags.open(args)
@@ -115,6 +121,11 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 			}
 		}
 	}
+	for _, a := range arms {
+		if err := a.check("--attention"); err != nil {
+			return nil, err
+		}
+	}
 	if len(arms) == 0 || e.samples < 1 || e.maxTokens < 1 {
 		return nil, usagef("nothing to do: --attention %q, --samples %d, -n %d", e.methods, e.samples, e.maxTokens)
 	}
@@ -123,11 +134,11 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 
 // sample reads prompt i once and answers it with every arm.
 func (e *evaluateFlags) sample(cmd *cobra.Command, o *opened, i int, arms []*arm, records io.Writer) error {
-	q, err := e.taskFlags.row(o, cmd.Flags(), i)
+	q, err := e.taskFlags.row(o, cmd.Flags(), &promptFlags{}, i)
 	if err != nil {
 		return err
 	}
-	capacity, err := contextSize(len(q.ids), e.maxTokens, 0, o.Config)
+	capacity, err := contextSize(len(q.ids), e.maxTokens, 0, cmd.Flags().Changed("max-tokens"), o.Config)
 	if err != nil {
 		return err
 	}

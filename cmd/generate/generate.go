@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"blitzen/decode"
@@ -33,21 +33,30 @@ type generateFlags struct {
 
 func newGenerateCommand() *cobra.Command {
 	g := &generateFlags{}
-	cmd := newCommand("generate [flags] MODEL", "Answer a prompt with a language model", cobra.MaximumNArgs(1), g.run)
+	cmd := newCommand("generate [flags] MODEL", "Answer a prompt with a language model", g.run)
 	cmd.Version = version
-	f := cmd.Flags()
-	g.promptFlags.register(f)
-	f.IntVarP(&g.maxTokens, "max-tokens", "n", 1024, "most tokens to generate")
-	f.StringArrayVar(&g.stops, "stop", nil, "end at this text, which is not printed; may be repeated")
-	f.BoolVar(&g.ignoreEOS, "ignore-eos", false, "go on after an end token")
-	g.samplingFlags.register(f)
-	g.attentionFlags.register(f)
-	g.modelFlags.register(f)
-	f.IntVarP(&g.context, "ctx-size", "c", 0, "most tokens of prompt and answer (default: the prompt and -n, at most the model's limit)")
-	f.IntVar(&g.logprobs, "logprobs", 0, "report the N most probable tokens at each step, with --json")
-	f.BoolVar(&g.json, "json", false, "print one JSON object instead of the text")
-	f.BoolVarP(&g.verbose, "verbose", "v", false, "print settings and timings to stderr")
-	f.SetNormalizeFunc(aliases)
+	cmd.Long = `Answer a prompt with a language model, read from a Hugging Face checkpoint.
+
+MODEL is a folder with config.json and *.safetensors, or org/name in the Hugging
+Face cache. The answer goes to stdout, everything else to stderr.`
+	cmd.Example = `  generate -p "What is a cache?" models/needle-qwen2
+  generate -f report.txt --attention dense -v Qwen/Qwen2.5-7B-Instruct
+  generate compare models/needle-qwen2`
+	addFlags(cmd, "Prompt", g.promptFlags.register)
+	addFlags(cmd, "Length", func(f *pflag.FlagSet) {
+		f.IntVarP(&g.maxTokens, "max-tokens", "n", 1024, "generate at most `N` tokens")
+		f.IntVarP(&g.context, "ctx-size", "c", 0, "prompt and answer have at most `N` tokens (default: the model's limit)")
+		f.StringArrayVar(&g.stops, "stop", nil, "end before `TEXT`; may be repeated")
+		f.BoolVar(&g.ignoreEOS, "ignore-eos", false, "go on after an end token")
+	})
+	addFlags(cmd, "Choice of tokens (defaults: the checkpoint's generation_config.json, else greedy)", g.samplingFlags.register)
+	addFlags(cmd, "Attention", g.attentionFlags.register)
+	addFlags(cmd, "Model", g.modelFlags.register)
+	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&g.json, "json", false, "print one JSON object in place of the text")
+		f.IntVar(&g.logprobs, "logprobs", 0, "add the `N` most probable tokens of each step to the JSON object")
+		f.BoolVarP(&g.verbose, "verbose", "v", false, "print settings and timings to stderr")
+	})
 	return cmd
 }
 
@@ -71,30 +80,47 @@ func aliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 }
 
 func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
-	if err := g.check(); err != nil {
+	if err := g.check(cmd.Flags()); err != nil {
+		return err
+	}
+	src, err := g.find(args)
+	if err != nil {
+		return err
+	}
+	prompt, err := g.promptFlags.read(cmd)
+	if err != nil {
 		return err
 	}
 	start := time.Now()
-	o, err := g.modelFlags.open(args)
+	o, err := g.load(src)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	r := &generation{generateFlags: g, cmd: cmd, opened: o, report: newReport(o)}
 	r.report.Timings.LoadMS = milliseconds(time.Since(start))
-	return r.run()
+	return r.run(prompt)
 }
 
-func (g *generateFlags) check() error {
+// check refuses flags before a model is loaded.
+func (g *generateFlags) check(f *pflag.FlagSet) error {
+	if err := g.attentionFlags.check("--attention"); err != nil {
+		return err
+	}
+	if _, err := g.samplingFlags.settings(f, nil); err != nil {
+		return err
+	}
 	switch {
 	case g.maxTokens < 1:
 		return usagef("-n %d: want at least 1", g.maxTokens)
 	case g.context < 0:
-		return usagef("-c %d: want 1 or more", g.context)
+		return usagef("-c %d: want at least 1, or 0 for the model's limit", g.context)
 	case g.logprobs < 0:
 		return usagef("--logprobs %d: want 0 or more", g.logprobs)
 	case g.logprobs > 0 && !g.json:
 		return usagef("--logprobs is part of the JSON object: add --json")
+	case slices.Contains(g.stops, ""):
+		return usagef("--stop: a stop text is empty")
 	}
 	return nil
 }
@@ -108,20 +134,21 @@ type generation struct {
 	report   report
 }
 
-func (r *generation) run() error {
-	ids, how, err := r.promptFlags.encode(r.cmd, r.Tokenizer, r.Name)
+func (r *generation) run(prompt given) error {
+	flags := r.cmd.Flags()
+	ids, how, err := r.promptFlags.encode(flags, r.opened, prompt)
 	if err != nil {
 		return err
 	}
-	if r.settings, err = r.samplingFlags.settings(r.cmd.Flags(), r.Generation); err != nil {
+	if r.settings, err = r.samplingFlags.settings(flags, r.Generation); err != nil {
 		return err
 	}
 	bar := newProgress(r.cmd.ErrOrStderr())
-	build, err := r.builder(r.cmd.Context(), r.loaded, r.cmd.Flags(), r.settings.Seed, bar.stage("building teams"))
+	build, err := r.builder(r.cmd.Context(), r.loaded, flags, r.settings.Seed, bar.stage("building teams"))
 	if err != nil {
 		return err
 	}
-	capacity, err := contextSize(len(ids), r.maxTokens, r.context, r.Config)
+	capacity, err := contextSize(len(ids), r.maxTokens, r.context, flags.Changed("max-tokens"), r.Config)
 	if err != nil {
 		return err
 	}
@@ -131,12 +158,12 @@ func (r *generation) run() error {
 	}
 	s, err := decode.New(r.Device, r.Model, decode.Options{Capacity: capacity, Sampling: r.settings, TopLogProbs: r.logprobs})
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	defer s.Close()
 	r.verbosef("%s on %s; %s; attention %s; seed %d", r.Name, r.Device.Name(), how, r.label(), r.settings.Seed)
 	if err := timed(&r.report.Timings.PromptMS, func() error { return s.Prefill(r.cmd.Context(), ids, bar.stage("reading the prompt")) }); err != nil {
-		return asUsagePrompt(err)
+		return err
 	}
 	if err := timed(&r.report.Timings.BuildMS, func() error { return s.Build(build) }); err != nil {
 		return err
@@ -154,19 +181,38 @@ func (r *generation) answer(s *decode.Session, ids []int32, limits decode.Limits
 	}
 	result, err := s.Generate(r.cmd.Context(), limits, emit)
 	r.report.fill(r, s, ids, result)
-	if r.json && err == nil {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(r.report)
-	} else if r.Tokenizer == nil && !r.json {
-		_, err = fmt.Fprintln(out, idList(result.IDs()))
-	} else if isTerminal(out) {
-		fmt.Fprintln(out)
+	if printErr := r.printEnd(out, result, err == nil); err == nil {
+		err = printErr
 	}
 	if r.verbose {
 		r.report.print(r.cmd.ErrOrStderr())
 	}
 	return err
+}
+
+// printEnd prints what does not stream: the object, if the answer is complete,
+// ids where there is no text, a terminal's last newline.
+func (r *generation) printEnd(out io.Writer, result decode.Result, complete bool) error {
+	switch {
+	case r.json && complete:
+		return printJSON(out, r.report)
+	case r.json:
+		return nil
+	case r.Tokenizer == nil && len(result.Tokens) > 0:
+		_, err := fmt.Fprintln(out, idList(result.IDs()))
+		return err
+	case isTerminal(out):
+		_, err := fmt.Fprintln(out)
+		return err
+	}
+	return nil
+}
+
+// printJSON writes one object and a newline; <|im_end|> stays as it is.
+func printJSON(w io.Writer, object any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(object)
 }
 
 func (r *generation) limits() (decode.Limits, error) {
@@ -194,14 +240,6 @@ func (r *generation) verbosef(format string, args ...any) {
 	if r.verbose {
 		fmt.Fprintf(r.cmd.ErrOrStderr(), format+"\n", args...)
 	}
-}
-
-// asUsagePrompt makes a prompt that does not fit a usage error.
-func asUsagePrompt(err error) error {
-	if errors.Is(err, decode.ErrFull) {
-		return usageError{err}
-	}
-	return err
 }
 
 // timed adds what fn takes to *ms.

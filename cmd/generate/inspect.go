@@ -10,29 +10,30 @@ import (
 	"blitzen/weights"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newInspectCommand() *cobra.Command {
 	m := &modelFlags{}
 	context := 0
-	cmd := newCommand("inspect [flags] MODEL", "Show what a checkpoint is and the memory it needs, from its headers alone", cobra.MaximumNArgs(1),
+	cmd := newCommand("inspect [flags] MODEL", "Show what a checkpoint is and the memory it needs, from its headers alone",
 		func(cmd *cobra.Command, args []string) error { return m.inspect(cmd.OutOrStdout(), args, context) })
-	cmd.Flags().StringVarP(&m.model, "model", "m", "", "model folder or org/name in the Hugging Face cache, instead of the argument")
-	cmd.Flags().StringVar(&m.revision, "revision", "main", "branch, tag or commit in the Hugging Face cache")
-	cmd.Flags().IntVarP(&context, "ctx-size", "c", 4096, "context to plan for, in tokens")
+	addFlags(cmd, "Plan", func(f *pflag.FlagSet) {
+		f.IntVarP(&context, "ctx-size", "c", 4096, "a context of `N` tokens, prompt and answer")
+	})
+	addFlags(cmd, "Model", m.registerName)
 	return cmd
 }
 
 func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
-	name, err := m.argument(args)
+	if context < 1 {
+		return usagef("-c %d: want at least 1", context)
+	}
+	src, err := m.find(args)
 	if err != nil {
 		return err
 	}
-	dir, err := resolveModel(name, m.revision)
-	if err != nil {
-		return err
-	}
-	fields, err := model.ReadFields(filepath.Join(dir, "config.json"))
+	fields, err := model.ReadFields(filepath.Join(src.dir, "config.json"))
 	if err != nil {
 		return err
 	}
@@ -40,12 +41,12 @@ func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
 	if err != nil {
 		return err
 	}
-	ck, err := weights.Open(dir)
+	ck, err := weights.Open(src.dir)
 	if err != nil {
 		return err
 	}
 	defer ck.Close()
-	return printPlan(w, dir, p, ck, context)
+	return printPlan(w, src.dir, p, ck, context)
 }
 
 func printPlan(w io.Writer, dir string, p plan, ck *weights.Checkpoint, context int) error {

@@ -15,11 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const version = "0.1.0"
@@ -36,20 +32,14 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newGenerateCommand()
 	root.AddCommand(newTokenizeCommand(), newCompareCommand(), newEvaluateCommand(), newBenchCommand(), newInspectCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(printHelp)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return exitCode(root.ExecuteContext(ctx), stderr)
 }
-
-// usageError is a mistake on the command line or a prompt that does not fit.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func exitCode(err error, stderr io.Writer) int {
 	var usage usageError
@@ -58,47 +48,10 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, context.Canceled):
 		return 130
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "generate: %v\n", err)
-		return 2
 	}
 	fmt.Fprintf(stderr, "generate: %v\n", err)
+	if errors.As(err, &usage) {
+		return 2
+	}
 	return 1
-}
-
-// newCommand has what all commands share: errors are printed by exitCode
-// alone, and every flag can come from the environment.
-func newCommand(use, short string, args cobra.PositionalArgs, runE func(*cobra.Command, []string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Args: usageArgs(args),
-		SilenceErrors: true, SilenceUsage: true,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags(), os.LookupEnv) },
-		RunE:    runE,
-	}
-}
-
-func usageArgs(args cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, a []string) error {
-		if err := args(cmd, a); err != nil {
-			return usagef("%v; see generate %s--help", err, strings.TrimPrefix(cmd.Name()+" ", "generate "))
-		}
-		return nil
-	}
-}
-
-// fromEnvironment sets flags that the command line leaves open from
-// GENERATE_<FLAG>.
-func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	var first error
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := "GENERATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, ok := lookup(name)
-		if !ok || f.Changed || first != nil {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("%s=%q: %v", name, value, err)
-		}
-	})
-	return first
 }

@@ -64,11 +64,14 @@ func loadModel(dev device.Device, dir string) (*loaded, error) {
 		return nil, err
 	}
 	l.EOS = fields.Tokens("eos_token_id")
-	if l.Generation != nil {
-		l.EOS = append(l.EOS, l.Generation.Tokens("eos_token_id")...)
-	}
 	if err := fields.Err(); err != nil {
 		return nil, err
+	}
+	if l.Generation != nil {
+		l.EOS = append(l.EOS, l.Generation.Tokens("eos_token_id")...)
+		if err := l.Generation.Err(); err != nil {
+			return nil, err
+		}
 	}
 	if l.Checkpoint, err = weights.Open(dir); err != nil {
 		return nil, err

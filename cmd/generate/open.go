@@ -24,23 +24,33 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&m.model, "model", "m", "", "model folder or org/name in the Hugging Face cache, instead of the argument")
-	f.StringVar(&m.revision, "revision", "main", "branch, tag or commit in the Hugging Face cache")
-	f.StringVar(&m.device, "device", "cpu", "where to run: cpu")
-	f.IntVarP(&m.threads, "threads", "t", 0, "CPU threads (default: all)")
+	m.registerName(f)
+	f.StringVar(&m.device, "device", "cpu", "run the model on `DEVICE`: cpu")
+	f.IntVarP(&m.threads, "threads", "t", 0, "use `N` CPU threads (default: all)")
 }
 
-// argument is the model's name from the command line.
-func (m *modelFlags) argument(args []string) (string, error) {
+// registerName is for commands that run nothing.
+func (m *modelFlags) registerName(f *pflag.FlagSet) {
+	f.StringVarP(&m.model, "model", "m", "", "`MODEL` as a flag instead of the argument")
+	f.StringVar(&m.revision, "revision", mainRevision, "branch, tag or commit `NAME` in the Hugging Face cache")
+}
+
+// source is a model's name as the user gave it and the folder it stands for.
+type source struct{ name, dir string }
+
+// find locates the model that the command line names.
+func (m *modelFlags) find(args []string) (source, error) {
+	name := m.model
 	switch {
-	case len(args) == 1 && m.model != "":
-		return "", usagef("the model is given twice: %s and --model %s", args[0], m.model)
+	case len(args) == 1 && name != "":
+		return source{}, usagef("the model is given twice: %s and --model %s", args[0], name)
 	case len(args) == 1:
-		return args[0], nil
-	case m.model != "":
-		return m.model, nil
+		name = args[0]
+	case name == "":
+		return source{}, usagef("no MODEL: name a folder with config.json and *.safetensors, or org/name in the Hugging Face cache")
 	}
-	return "", usagef("no model: generate [flags] MODEL, a folder with config.json and *.safetensors")
+	dir, err := resolveModel(name, m.revision)
+	return source{name, dir}, err
 }
 
 // opened is everything a command needs to run a model.
@@ -51,22 +61,23 @@ type opened struct {
 	EOS       []int32              // all end tokens there are
 }
 
+// open is find and load.
 func (m *modelFlags) open(args []string) (*opened, error) {
-	name, err := m.argument(args)
+	src, err := m.find(args)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := resolveModel(name, m.revision)
-	if err != nil {
-		return nil, err
-	}
+	return m.load(src)
+}
+
+func (m *modelFlags) load(src source) (*opened, error) {
 	dev, err := m.openDevice()
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{Name: name}
-	if o.Tokenizer, err = openTokenizer(dir); err == nil {
-		o.loaded, err = loadModel(dev, dir)
+	o := &opened{Name: src.name}
+	if o.Tokenizer, err = openTokenizer(src.dir); err == nil {
+		o.loaded, err = loadModel(dev, src.dir)
 	}
 	if err != nil {
 		if o.Tokenizer != nil {

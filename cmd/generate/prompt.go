@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,20 +27,59 @@ type promptFlags struct {
 }
 
 func (p *promptFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&p.prompt, "prompt", "p", "", "the prompt; - reads stdin")
-	f.StringVarP(&p.file, "file", "f", "", "file that holds the prompt, read byte for byte")
-	f.StringVar(&p.ids, "prompt-ids", "", "token ids instead of text: 1,2,3 or @FILE")
-	f.StringVar(&p.system, "system-prompt", "", "system message of the chat template")
-	f.BoolVar(&p.raw, "raw", false, "use the prompt as it is, without the chat template")
-	f.StringVar(&p.template, "chat-template", "", "file with a Jinja chat template to use instead of the checkpoint's")
+	f.StringVarP(&p.prompt, "prompt", "p", "", "the prompt as `TEXT`; - reads stdin, as does no prompt at all")
+	f.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE`, byte for byte")
+	f.StringVar(&p.ids, "prompt-ids", "", "token `IDS` in place of a text: 1,2,3 or @FILE")
+	f.StringVar(&p.system, "system-prompt", "", "system message `TEXT`, placed by the chat template")
+	f.BoolVar(&p.raw, "raw", false, "the prompt is all the model reads: no chat template")
+	f.StringVar(&p.template, "chat-template", "", "Jinja `FILE` to use in place of the checkpoint's chat template")
 }
 
-// text is the prompt from the one place that was named.
+// given is a prompt as the user gave it: ids, or text if they are nil.
+type given struct {
+	ids  []int32
+	text string
+}
+
+// asked reports whether the command line names a prompt; stdin is not looked at.
+func (p *promptFlags) asked(f *pflag.FlagSet) bool {
+	return slices.ContainsFunc([]string{"prompt", "file", "prompt-ids"}, f.Changed)
+}
+
+// read takes the prompt from the one place that was named, before anything
+// costly is done.
+func (p *promptFlags) read(cmd *cobra.Command) (given, error) {
+	if err := p.check(); err != nil {
+		return given{}, err
+	}
+	if cmd.Flags().Changed("prompt-ids") {
+		if cmd.Flags().Changed("prompt") || cmd.Flags().Changed("file") {
+			return given{}, usagef("--prompt-ids and a text both give a prompt: use one")
+		}
+		ids, err := parseIDs("--prompt-ids", p.ids)
+		return given{ids: ids}, err
+	}
+	text, err := p.text(cmd)
+	if err == nil && text == "" {
+		err = usagef("the prompt is empty: give -p TEXT, -f FILE or text on stdin")
+	}
+	return given{text: text}, err
+}
+
+// check refuses flags that contradict each other.
+func (p *promptFlags) check() error {
+	if p.raw && p.template != "" {
+		return usagef("--raw and --chat-template contradict each other")
+	}
+	return nil
+}
+
+// text is -p, -f or stdin.
 func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	f := cmd.Flags()
 	switch {
 	case f.Changed("prompt") && f.Changed("file"):
-		return "", usagef("--prompt and --file both give a prompt: use one")
+		return "", usagef("--prompt and --file both give a text: use one")
 	case f.Changed("file"):
 		data, err := os.ReadFile(p.file)
 		if err != nil {
@@ -48,7 +89,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	case f.Changed("prompt") && p.prompt != "-":
 		return p.prompt, nil
 	case !f.Changed("prompt") && isTerminal(cmd.InOrStdin()):
-		return "", usagef("no prompt: give -p TEXT, -f FILE, --prompt-ids or text on stdin")
+		return "", usagef("nothing to read: give -p TEXT, -f FILE or text on stdin; %s", seeHelp(cmd))
 	}
 	data, err := io.ReadAll(cmd.InOrStdin())
 	if err != nil {
@@ -57,26 +98,24 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	return string(data), nil
 }
 
-// encode turns the flags into ids. how says what was done, for -v.
-func (p *promptFlags) encode(cmd *cobra.Command, tok *tokenizer.Tokenizer, name string) (ids []int32, how string, err error) {
-	if cmd.Flags().Changed("prompt-ids") {
-		if cmd.Flags().Changed("prompt") || cmd.Flags().Changed("file") {
-			return nil, "", usagef("--prompt-ids and a text both give a prompt: use one")
+// encode turns a prompt into ids of the model. how says what was done, for -v.
+func (p *promptFlags) encode(f *pflag.FlagSet, o *opened, g given) (ids []int32, how string, err error) {
+	if g.ids != nil {
+		for i, id := range g.ids {
+			if int(id) >= o.Config.Vocab {
+				return nil, "", usagef("--prompt-ids: id %d, at place %d, is not below the model's vocabulary of %d", id, i, o.Config.Vocab)
+			}
 		}
-		ids, err = parseIDs(p.ids)
-		return ids, "ids as given", err
+		return g.ids, "ids as given", nil
 	}
-	text, err := p.text(cmd)
-	if err != nil {
-		return nil, "", err
+	if o.Tokenizer == nil {
+		return nil, "", usagef("%s has no tokenizer.json: give --prompt-ids", o.Name)
 	}
-	if tok == nil {
-		return nil, "", usagef("%s has no tokenizer.json: give --prompt-ids", name)
+	ids, how, err = p.encodeText(f, o.Tokenizer, o.Name, g.text)
+	if err == nil && len(ids) == 0 {
+		err = usagef("the prompt is empty: its text has no tokens")
 	}
-	if text == "" {
-		return nil, "", usagef("the prompt is empty")
-	}
-	return p.encodeText(cmd.Flags(), tok, name, text)
+	return ids, how, err
 }
 
 func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, name, text string) (ids []int32, how string, err error) {
@@ -89,7 +128,7 @@ func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, nam
 			return nil, "", usagef("--system-prompt needs a chat template, but %s", how)
 		}
 		ids, err = tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: true})
-		return ids, how, asUsage(err)
+		return ids, how, asPrompt(err)
 	}
 	var messages []tokenizer.Message
 	if f.Changed("system-prompt") {
@@ -97,7 +136,14 @@ func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, nam
 	}
 	messages = append(messages, tokenizer.Message{Role: "user", Content: text})
 	ids, err = tok.EncodeChat(messages, tokenizer.ChatOptions{Template: template, AddGenerationPrompt: true})
-	return ids, how, asUsage(err)
+	return ids, how, asPrompt(err)
+}
+
+func asPrompt(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usagef("the prompt: %w", err)
 }
 
 // baseModel matches names of models that were not trained on chats; some ship a
@@ -106,20 +152,23 @@ var baseModel = regexp.MustCompile(`(?i)(Qwen2\.5-[0-9.]+B|DeepSeek-V2-Lite)$`)
 
 // chooseTemplate decides between raw text ("") and a chat template.
 func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (template, how string, err error) {
-	if p.template != "" {
-		if p.raw {
-			return "", "", usagef("--raw and --chat-template contradict each other")
-		}
+	switch {
+	case p.template != "":
 		data, err := os.ReadFile(p.template)
 		if err != nil {
 			return "", "", usagef("--chat-template: %v", err)
 		}
+		if len(data) == 0 {
+			return "", "", usagef("--chat-template: %s is empty", p.template)
+		}
 		return string(data), "chat template of " + p.template, nil
-	}
-	switch {
 	case p.raw:
 		return "", "the text is raw (--raw)", nil
 	case tok.Template() == "":
+		// Render tells a template that is missing from one that cannot be used.
+		if _, err := tok.Render(nil, tokenizer.ChatOptions{}); !errors.Is(err, tokenizer.ErrNoTemplate) {
+			return "", "", err
+		}
 		return "", "the text is raw (the checkpoint has no chat template)", nil
 	case baseModel.MatchString(filepath.Base(filepath.Clean(name))):
 		return "", "the text is raw (" + filepath.Base(name) + " is a base model; --chat-template uses a template)", nil
@@ -128,36 +177,28 @@ func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (tem
 }
 
 // parseIDs reads 1,2,3 or the file that @FILE names, separated by commas or
-// white space.
-func parseIDs(s string) ([]int32, error) {
+// white space, in brackets or not; flag names it in errors.
+func parseIDs(flag, s string) ([]int32, error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, usagef("--prompt-ids: %v", err)
+			return nil, usagef("%s: %v", flag, err)
 		}
 		s = string(data)
 	}
-	s = strings.Trim(strings.TrimSpace(s), "[]")
+	s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(s), "["), "]")
 	var ids []int32
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
 		id, err := strconv.ParseInt(word, 10, 32)
 		if err != nil || id < 0 {
-			return nil, usagef("--prompt-ids: %q is not a token id", word)
+			return nil, usagef("%s: %q is not a token id", flag, word)
 		}
 		ids = append(ids, int32(id))
 	}
 	if len(ids) == 0 {
-		return nil, usagef("--prompt-ids: no ids")
+		return nil, usagef("%s: there are no ids: the prompt is empty", flag)
 	}
 	return ids, nil
-}
-
-// asUsage marks an error about the user's text.
-func asUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usageError{err}
 }
 
 func isTerminal(f any) bool {

@@ -16,7 +16,7 @@ type report struct {
 	TokenIDs     []int32         `json:"token_ids"`
 	PromptTokens int             `json:"prompt_tokens"`
 	FinishReason string          `json:"finish_reason"`
-	LogProbs     []tokenReport   `json:"logprobs,omitempty"`
+	LogProbs     []tokenReport   `json:"logprobs"` // empty unless asked for
 	Attention    attentionReport `json:"attention"`
 	Timings      timings         `json:"timings"`
 	Sampling     sample.Settings `json:"sampling"`
@@ -58,7 +58,7 @@ type modelReport struct {
 }
 
 func newReport(o *opened) report {
-	return report{Version: version, Model: modelReport{
+	return report{Version: version, LogProbs: []tokenReport{}, Model: modelReport{
 		Path: o.Dir, Architecture: o.Config.Architecture, Hash: o.Checkpoint.Fingerprint(),
 		DType: o.Device.DType().String(), Device: o.Device.Name(),
 	}}

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// mainRevision is the branch that is meant unless another is named.
+const mainRevision = "main"
+
 // resolveModel finds the folder of a model: a folder as it is, or org/name in
 // the Hugging Face cache. Nothing is downloaded.
 func resolveModel(name, revision string) (string, error) {
@@ -17,17 +20,22 @@ func resolveModel(name, revision string) (string, error) {
 		return name, nil
 	}
 	org, repo, ok := strings.Cut(name, "/")
-	if !ok || org == "" || repo == "" || strings.ContainsAny(repo, "/\\") || strings.HasPrefix(name, ".") {
+	if !ok || org == "" || repo == "" || strings.ContainsAny(repo, "/\\") || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
 		return "", fmt.Errorf("%s: no such folder", name)
 	}
 	hub := hubCache()
 	base := filepath.Join(hub, "models--"+org+"--"+repo)
-	if commit, err := os.ReadFile(filepath.Join(base, "refs", revision)); err == nil {
-		revision = strings.TrimSpace(string(commit))
+	commit := revision
+	if ref, err := os.ReadFile(filepath.Join(base, "refs", revision)); err == nil {
+		commit = strings.TrimSpace(string(ref))
 	}
-	dir := filepath.Join(base, "snapshots", revision)
+	dir := filepath.Join(base, "snapshots", commit)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("%s (revision %s) is neither a folder nor in the cache %s: download it with `hf download %s --revision %s`", name, revision, hub, name, revision)
+		download := "hf download " + name
+		if revision != mainRevision {
+			download += " --revision " + revision
+		}
+		return "", fmt.Errorf("%s (revision %s) is neither a folder nor in the cache %s: download it with `%s`", name, revision, hub, download)
 	}
 	return dir, nil
 }

@@ -17,10 +17,10 @@ type taskFlags struct {
 }
 
 func (t *taskFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.task, "task", "access-codes", "what is asked: access-codes")
-	f.IntVar(&t.length, "length", 4096, "most tokens of a prompt, chat template included")
-	f.IntVar(&t.codes, "codes", 8, "access codes in a prompt: 8 are few, 40 are dense keys")
-	f.Uint64Var(&t.seed, "task-seed", 1, "chooses the prompts")
+	f.StringVar(&t.task, "task", "access-codes", "ask for `NAME`: access-codes")
+	f.IntVar(&t.length, "length", 4096, "at most `N` tokens, chat template included")
+	f.IntVar(&t.codes, "codes", 8, "`N` access codes in a prompt; 8 are few, 40 many")
+	f.Uint64Var(&t.seed, "task-seed", 1, "seed `N` of the prompts")
 }
 
 // question is one prompt of a task, ready for a model.
@@ -29,12 +29,16 @@ type question struct {
 	ids []int32
 }
 
-// row makes prompt i for a model: the row's text as the user's message in the
-// checkpoint's chat template.
-func (t *taskFlags) row(o *opened, f *pflag.FlagSet, i int) (question, error) {
+// check refuses an unknown task before a model is loaded.
+func (t *taskFlags) check() error {
 	if t.task != "access-codes" {
-		return question{}, usagef("--task %q: want access-codes", t.task)
+		return usagef("--task %q: want access-codes", t.task)
 	}
+	return nil
+}
+
+// row makes prompt i for a model, its text encoded as p says.
+func (t *taskFlags) row(o *opened, f *pflag.FlagSet, p *promptFlags, i int) (question, error) {
 	if t.length > o.Config.MaxPositions {
 		return question{}, usagef("--length %d: the model's limit is %d tokens", t.length, o.Config.MaxPositions)
 	}
@@ -44,7 +48,7 @@ func (t *taskFlags) row(o *opened, f *pflag.FlagSet, i int) (question, error) {
 	var ids []int32
 	encode := func(text string) (int, error) {
 		var err error
-		ids, _, err = (&promptFlags{}).encodeText(f, o.Tokenizer, o.Name, text)
+		ids, _, err = p.encodeText(f, o.Tokenizer, o.Name, text)
 		return len(ids), err
 	}
 	row, err := eval.AccessCodes{Tokens: t.length, Codes: t.codes, Seed: t.seed}.Row(i, encode)

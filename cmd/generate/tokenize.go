@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"blitzen/tokenizer"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // tokenizeFlags are those of generate tokenize.
@@ -20,34 +20,35 @@ type tokenizeFlags struct {
 
 func newTokenizeCommand() *cobra.Command {
 	t := &tokenizeFlags{}
-	cmd := newCommand("tokenize [flags] MODEL", "Print the token ids of a text, or the text of ids", cobra.MaximumNArgs(1), t.run)
-	f := cmd.Flags()
-	f.StringVarP(&t.promptFlags.prompt, "prompt", "p", "", "the text; - reads stdin")
-	f.StringVarP(&t.file, "file", "f", "", "file that holds the text")
-	f.StringVar(&t.ids, "ids", "", "decode these ids instead: 1,2,3 or @FILE")
-	f.BoolVar(&t.special, "add-special-tokens", false, "add the tokens that begin or end a sequence")
-	f.BoolVar(&t.json, "json", false, "print {\"ids\": […], \"pieces\": […]}")
-	f.StringVarP(&t.model, "model", "m", "", "model folder or org/name in the Hugging Face cache, instead of the argument")
-	f.StringVar(&t.revision, "revision", "main", "branch, tag or commit in the Hugging Face cache")
-	f.SetNormalizeFunc(aliases)
+	cmd := newCommand("tokenize [flags] MODEL", "Print the token ids of a text, or the text of ids", t.run)
+	addFlags(cmd, "Text or ids", func(f *pflag.FlagSet) {
+		f.StringVarP(&t.promptFlags.prompt, "prompt", "p", "", "`TEXT` to split; - reads stdin, as does no text at all")
+		f.StringVarP(&t.file, "file", "f", "", "read the text from `FILE`, byte for byte")
+		f.BoolVar(&t.special, "add-special-tokens", false, "add the tokens that begin or end a sequence")
+		f.StringVar(&t.ids, "ids", "", "token `IDS` to turn into text: 1,2,3 or @FILE")
+	})
+	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.json, "json", false, "print one JSON object: ids with their pieces, or with their text")
+	})
+	addFlags(cmd, "Model", t.registerName)
 	return cmd
 }
 
 func (t *tokenizeFlags) run(cmd *cobra.Command, args []string) error {
-	name, err := t.argument(args)
+	f := cmd.Flags()
+	if f.Changed("ids") && (f.Changed("prompt") || f.Changed("file")) {
+		return usagef("--ids and a text both say what to read: use one")
+	}
+	src, err := t.find(args)
 	if err != nil {
 		return err
 	}
-	dir, err := resolveModel(name, t.revision)
-	if err != nil {
-		return err
-	}
-	tok, err := tokenizer.Open(dir)
+	tok, err := tokenizer.Open(src.dir)
 	if err != nil {
 		return err
 	}
 	defer tok.Close()
-	if cmd.Flags().Changed("ids") {
+	if f.Changed("ids") {
 		return t.decode(cmd, tok)
 	}
 	text, err := t.text(cmd)
@@ -72,9 +73,7 @@ func (t *tokenizeFlags) print(cmd *cobra.Command, tok *tokenizer.Tokenizer, ids 
 		object.Pieces = append(object.Pieces, piece)
 	}
 	if t.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(object)
+		return printJSON(out, object)
 	}
 	for i, id := range ids {
 		if _, err := fmt.Fprintf(out, "%6d  %q\n", id, object.Pieces[i]); err != nil {
@@ -86,7 +85,7 @@ func (t *tokenizeFlags) print(cmd *cobra.Command, tok *tokenizer.Tokenizer, ids 
 
 // decode prints the text of ids, control tokens included.
 func (t *tokenizeFlags) decode(cmd *cobra.Command, tok *tokenizer.Tokenizer) error {
-	ids, err := parseIDs(t.ids)
+	ids, err := parseIDs("--ids", t.ids)
 	if err != nil {
 		return err
 	}
@@ -98,5 +97,5 @@ func (t *tokenizeFlags) decode(cmd *cobra.Command, tok *tokenizer.Tokenizer) err
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		return err
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"ids": ids, "text": text})
+	return printJSON(cmd.OutOrStdout(), map[string]any{"ids": ids, "text": text})
 }

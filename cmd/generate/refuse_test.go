@@ -1,0 +1,217 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A checkpoint that cannot be run is refused in a line that names the file or
+// the tensor and says what to do, with exit code 1.
+func TestRefusedCheckpoints(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 15231233024\n"
+	config := func(field string, value any) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { setField(t, dir, field, value) }
+	}
+	tensors := func(edit func(header)) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { editHeader(t, dir, edit) }
+	}
+	file := func(name, content string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { write(t, filepath.Join(dir, name), content) }
+	}
+	cases := []struct {
+		name, from string
+		change     func(t *testing.T, dir string)
+		want       string
+	}{
+		{"truncated shard", "qwen2_fp16_sharded", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "model-00003-of-00005.safetensors")
+			data := read(t, path)
+			write(t, path, data[:len(data)-100])
+		}, "weights: DIR/model-00003-of-00005.safetensors is truncated: 100 bytes missing (have 143164, header promises 143264): download it again"},
+		{"ghost shard", "qwen2_fp16_sharded", func(t *testing.T, dir string) { remove(t, dir, "model-00002-of-00005.safetensors") }, "weights: DIR has 4 of 5 shards, missing: model-00002-of-00005.safetensors: finish the download"},
+		{"ghost shard, download cut", "qwen2_fp16_sharded", func(t *testing.T, dir string) {
+			remove(t, dir, "model-00002-of-00005.safetensors")
+			write(t, dir+"/.cache/huggingface/download/x.incomplete", "")
+		}, "weights: DIR has 4 of 5 shards, missing: model-00002-of-00005.safetensors; a download was not finished (x.incomplete): finish the download"},
+		{"overlap", "qwen2_untied_mha", tensors(func(h header) {
+			a := h["model.norm.weight"]
+			a.Offsets = [2]int{0, a.Offsets[1] - a.Offsets[0]}
+			h["model.norm.weight"] = a
+		}), `weights: DIR/model.safetensors has a damaged header: tensors "model.norm.weight" and "lm_head.weight" overlap in bytes 0 to 256: download it again`},
+		{"two of one name", "qwen2_untied_mha", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "model.safetensors")
+			write(t, path, strings.Replace(read(t, path), `"model.layers.1.input_layernorm.weight"`, `"model.layers.0.input_layernorm.weight"`, 1))
+		}, `weights: DIR/model.safetensors has a damaged header: the key "model.layers.0.input_layernorm.weight" comes twice (near byte 1463 of the JSON): download it again`},
+		{"git-lfs pointer", "qwen2_untied_mha", file("model.safetensors", pointer), "weights: DIR/model.safetensors is a git-lfs pointer, not the file itself: run `git lfs pull`"},
+		{"element type", "qwen2_untied_mha", tensors(func(h header) {
+			a := h["model.norm.weight"]
+			a.DType = "I32"
+			h["model.norm.weight"] = a
+		}), "qwen2: weights: DIR/model.safetensors holds tensor model.norm.weight [64] as I32, wanted F32, F16 or BF16: use a checkpoint that is not quantised"},
+		{"shape", "qwen2_untied_mha", tensors(func(h header) {
+			a := h["model.layers.0.mlp.down_proj.weight"]
+			a.Shape[0], a.Shape[1] = a.Shape[1], a.Shape[0]
+			h["model.layers.0.mlp.down_proj.weight"] = a
+		}), "qwen2: weights: DIR/model.safetensors holds tensor model.layers.0.mlp.down_proj.weight with shape [128 64], wanted [64 128]: take config.json and weights from one download"},
+		{"bias missing", "qwen2_untied_mha", tensors(func(h header) {
+			h["renamed"] = h["model.layers.1.self_attn.k_proj.bias"]
+			delete(h, "model.layers.1.self_attn.k_proj.bias")
+		}), "qwen2: weights: DIR/model.safetensors has no tensor model.layers.1.self_attn.k_proj.bias, wanted with shape [64]: take config.json and weights from one download"},
+		{"tensor left over", "qwen2_untied_mha", config("num_hidden_layers", 1), "qwen2: weights: DIR/model.safetensors has 12 tensors that the model does not use: model.layers.1.input_layernorm.weight, model.layers.1.mlp.down_proj.weight, model.layers.1.mlp.gate_proj.weight, model.layers.1.mlp.up_proj.weight, model.layers.1.post_attention_layernorm.weight and 7 more: take config.json and weights from one download"},
+		{"head missing", "qwen2_tied_gqa", config("tie_word_embeddings", false), `qwen2: lm_head.weight is missing and config.json does not say tie_word_embeddings: download the missing shard, or set "tie_word_embeddings": true if the head is the embedding table`},
+		{"no weights", "qwen2_untied_mha", func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, "weights: DIR has neither model.safetensors nor model.safetensors.index.json: download the model's weights"},
+		{"no config", "qwen2_untied_mha", func(t *testing.T, dir string) { remove(t, dir, "config.json") }, "DIR/config.json does not exist: a model folder holds config.json and *.safetensors"},
+		{"config cut", "qwen2_untied_mha", file("config.json", "{\n \"hidden_size\": 6"), "DIR/config.json: unexpected end of JSON input (line 2, column 17)"},
+		{"no heads", "qwen2_untied_mha", config("num_attention_heads", 0), "qwen2: config.json: num_attention_heads is 0, want a whole number from 1 to 16777216"},
+		{"hidden size not divisible", "qwen2_untied_mha", func(t *testing.T, dir string) {
+			setField(t, dir, "num_attention_heads", 3)
+			setField(t, dir, "num_key_value_heads", 3)
+		}, "qwen2: config.json: num_attention_heads is 3, which does not divide hidden_size = 64"},
+		{"heads not divisible", "qwen2_untied_mha", config("num_key_value_heads", 3), "qwen2: config.json: num_attention_heads is 4, which num_key_value_heads = 3 does not divide"},
+		{"architecture", "qwen2_untied_mha", config("architectures", []string{"LlamaForCausalLM"}), `config.json: architectures is ["LlamaForCausalLM"]; supported is "Qwen2ForCausalLM"`},
+		{"no architecture", "qwen2_untied_mha", config("architectures", nil), "config.json: architectures is missing; it changes the result and has no default"},
+		{"rope type", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "longrope", "factor": 2}), `qwen2: config.json: rope_scaling: rope_type is "longrope"; supported are "default" and "yarn"`},
+		{"rope type, other spelling", "qwen2_untied_mha", config("rope_parameters", map[string]any{"rope_type": "llama3", "rope_theta": 1e4}), `qwen2: config.json: rope_parameters: rope_type is "llama3"; supported are "default" and "yarn"`},
+		{"no theta", "qwen2_untied_mha", config("rope_theta", nil), "qwen2: config.json: rope_theta is missing; it changes the result and has no default"},
+		{"YaRN without length", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "yarn", "factor": 2}), "qwen2: config.json: rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default"},
+		{"no epsilon", "qwen2_untied_mha", config("rms_norm_eps", nil), "qwen2: config.json: rms_norm_eps is missing; it changes the result and has no default"},
+		{"activation", "qwen2_untied_mha", config("hidden_act", "gelu"), `qwen2: config.json: hidden_act is "gelu"; only "silu" is supported`},
+		{"sliding window", "qwen2_untied_mha", config("use_sliding_window", true), "qwen2: config.json: use_sliding_window is true; sliding-window attention is not supported"},
+		{"rope without end", "qwen2_untied_mha", func(t *testing.T, dir string) {
+			setField(t, dir, "rope_theta", "INF")
+			path := filepath.Join(dir, "config.json")
+			write(t, path, strings.Replace(read(t, path), `"INF"`, "Infinity", 1))
+		}, "qwen2: config.json: rope_theta is NaN or infinite, want a number"},
+		{"end token", "qwen2_untied_mha", config("eos_token_id", "x"), `config.json: eos_token_id is "x", want a number`},
+		{"generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": 1.5}`), "generation_config.json: eos_token_id is 1.5, want a whole number from 0 to 2147483647"},
+		{"generation config out of range", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "temperature": -1}`), "generation_config.json: temperature is -1, want a number of at least 0"},
+		{"generation config fraction", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "top_k": 0.5}`), "generation_config.json: top_k is 0.5, want a whole number from 0 to 2147483647"},
+		{"tokenizer", "qwen2_untied_mha", file("tokenizer.json", "{}"), "DIR/tokenizer.json: no ByteLevel pre_tokenizer in []: only byte-level BPE is supported"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := checkpoint(t, c.from)
+			c.change(t, dir)
+			refused(t, generate(t, "", dir, "--prompt-ids", "1"), 1, dir, c.want)
+		})
+	}
+}
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the command line cannot ask for is refused in a line that names the
+// flag, with exit code 2, and before a model is loaded where that can be.
+func TestRefusedUse(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/empty", "")
+	write(t, dir+"/file", "text")
+	const ids = "--prompt-ids=1,2,3"
+	long := strings.Repeat("1,", 32768) + "1"
+	m := tiny + "qwen2_untied_mha"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{}, "no MODEL: name a folder with config.json and *.safetensors, or org/name in the Hugging Face cache"},
+		{[]string{m, "hello", ids}, `"hello" is left over: one MODEL is wanted, a text goes with -p; see generate --help`},
+		{[]string{m, ids, "-m", m}, "the model is given twice: M and --model M"},
+		{[]string{m, ids, "--foo"}, "unknown flag --foo; see generate --help"},
+		{[]string{m, ids, "--foo=3"}, "unknown flag --foo; see generate --help"},
+		{[]string{m, ids, "-z"}, "unknown flag -z; see generate --help"},
+		{[]string{m, ids, "-n", "many"}, `--max-tokens "many": want a whole number`},
+		{[]string{m, ids, "-n"}, "--max-tokens needs a value: a whole number"},
+		{[]string{m, ids, "-n", "0"}, "-n 0: want at least 1"},
+		{[]string{m, ids, "-n", "1.5"}, `--max-tokens "1.5": want a whole number`},
+		{[]string{m, ids, "--json=perhaps"}, `--json "perhaps": want true or false`},
+		{[]string{m, ids, "--temperature", "hot"}, `--temperature "hot": want a number`},
+		{[]string{m, ids, "--temperature", "-1"}, "--temperature -1: want 0 (greedy) or 1e-06 to 1e+06"},
+		{[]string{m, ids, "--temperature", "NaN"}, "--temperature NaN: want 0 (greedy) or 1e-06 to 1e+06"},
+		{[]string{m, ids, "--temperature", "Inf"}, "--temperature +Inf: want 0 (greedy) or 1e-06 to 1e+06"},
+		{[]string{m, ids, "--top-p", "0"}, "--top-p 0: want 1e-06 to 1 (off)"},
+		{[]string{m, ids, "--top-p", "1.5"}, "--top-p 1.5: want 1e-06 to 1 (off)"},
+		{[]string{m, ids, "--top-k", "-1"}, "--top-k -1: want 0 (off) to 16777216"},
+		{[]string{m, ids, "--min-p", "2"}, "--min-p 2: want 0 (off) to 1"},
+		{[]string{m, ids, "--repetition-penalty", "0"}, "--repetition-penalty 0: want 1e-06 to 1e+06; 1 is off"},
+		{[]string{m, ids, "--seed", "-1"}, `--seed "-1": want a whole number of at least 0`},
+		{[]string{m, ids, "--greedy", "--temperature", "0.5"}, "--greedy and --temperature 0.5 contradict each other"},
+		{[]string{m, ids, "--attention", "flash"}, `--attention "flash": want one of santapp, dense`},
+		{[]string{m, ids, "--parents", "random"}, `--parents "random": want one of …`},
+		{[]string{m, ids, "--parent-size", "10"}, "--representatives 4 must divide --parent-size 10"},
+		{[]string{m, ids, "--parent-size", "0"}, "--parent-size 0: must be at least 1"},
+		{[]string{m, ids, "--representatives", "0"}, "--representatives 0: must be at least 1"},
+		{[]string{m, ids, "--budget", "510"}, "--budget 510 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
+		{[]string{m, ids, "--budget", "0"}, "--budget 0: must be at least 1"},
+		{[]string{m, ids, "--device", "cuda"}, `--device "cuda": this build runs on "cpu"`},
+		{[]string{m, ids, "--threads", "-1"}, "--threads -1: want 0 (all) or more"},
+		{[]string{m, ids, "-c", "-1"}, "-c -1: want at least 1, or 0 for the model's limit"},
+		{[]string{m, ids, "-c", "100000"}, `-c 100000: the model's limit is 32768 tokens: give less, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, ids, "-c", "2"}, "the prompt has 3 tokens and up to 1024 are to follow, but the limit is 2 (-c): shorten the prompt"},
+		{[]string{m, ids, "-c", "8", "-n", "6"}, "the prompt has 3 tokens and up to 6 are to follow, but the limit is 8 (-c): shorten the prompt or give -n 5"},
+		{[]string{m, ids, "-c", "3", "-n", "6"}, "the prompt has 3 tokens and up to 6 are to follow, but the limit is 3 (-c): shorten the prompt or give -n 1"},
+		{[]string{m, "--prompt-ids", long}, `the prompt has 32769 tokens and up to 1024 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, ids, "-n", "32768"}, `the prompt has 3 tokens and up to 32768 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt or give -n 32765, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, ids, "--logprobs", "3"}, "--logprobs is part of the JSON object: add --json"},
+		{[]string{m, ids, "--logprobs", "-3", "--json"}, "--logprobs -3: want 0 or more"},
+		{[]string{m, ids, "--stop", ""}, "--stop: a stop text is empty"},
+		{[]string{m, ids, "--stop", "x"}, "--stop needs a tokenizer, and M has none"},
+		{[]string{m, ids, "-p", "x"}, "--prompt-ids and a text both give a prompt: use one"},
+		{[]string{m, "-p", "x", "-f", "x"}, "--prompt and --file both give a text: use one"},
+		{[]string{m, "-p", "x"}, "M has no tokenizer.json: give --prompt-ids"},
+		{[]string{m, "--prompt-ids", ""}, "--prompt-ids: there are no ids: the prompt is empty"},
+		{[]string{m, "--prompt-ids", "1,x"}, `--prompt-ids: "x" is not a token id`},
+		{[]string{m, "--prompt-ids", "1,-2"}, `--prompt-ids: "-2" is not a token id`},
+		{[]string{m, "--prompt-ids", "1,99999999999"}, `--prompt-ids: "99999999999" is not a token id`},
+		{[]string{m, "--prompt-ids", "1,320"}, "--prompt-ids: id 320, at place 1, is not below the model's vocabulary of 320"},
+		{[]string{m, "--prompt-ids", "@" + dir + "/none"}, "--prompt-ids: open DIR/none: no such file or directory"},
+		{[]string{needle, "-p", ""}, "the prompt is empty: give -p TEXT, -f FILE or text on stdin"},
+		{[]string{needle}, "the prompt is empty: give -p TEXT, -f FILE or text on stdin"},
+		{[]string{needle, "-f", dir + "/empty"}, "the prompt is empty: give -p TEXT, -f FILE or text on stdin"},
+		{[]string{needle, "-f", dir + "/none"}, "--file: open DIR/none: no such file or directory"},
+		{[]string{needle, "-p", "a\xffb"}, "the prompt: message 0: content is not UTF-8: byte 1 is 0xff"},
+		{[]string{needle, "-p", "x", "--raw", "--chat-template", dir + "/file"}, "--raw and --chat-template contradict each other"},
+		{[]string{needle, "-p", "x", "--chat-template", dir + "/none"}, "--chat-template: open DIR/none: no such file or directory"},
+		{[]string{needle, "-p", "x", "--chat-template", dir + "/empty"}, "--chat-template: DIR/empty is empty"},
+		{[]string{needle, "-p", "x", "--raw", "--system-prompt", "y"}, "--system-prompt needs a chat template, but the text is raw (--raw)"},
+		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
+		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of santapp, dense`},
+		{[]string{"compare", m, "-n", "0"}, "-n 0: want at least 1"},
+		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes`},
+		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 187 tokens of 50: ask for fewer codes or a longer prompt"},
+		{[]string{"compare", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},
+		{[]string{"compare", needle, "--row", "-1"}, "access codes: row -1: rows count from 0"},
+		{[]string{"compare", m, "--foo"}, "unknown flag --foo; see generate compare --help"},
+		{[]string{"evaluate", m, "--attention", "flash"}, `--attention "flash": want one of santapp, dense`},
+		{[]string{"evaluate", m, "--attention", ""}, `nothing to do: --attention "", --samples 48, -n 64`},
+		{[]string{"evaluate", m, "--budget", "x"}, `--budget "x": want whole numbers, separated by commas`},
+		{[]string{"evaluate", m, "--budget", "6"}, "--budget 6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
+		{[]string{"evaluate", m, "--samples", "0"}, `nothing to do: --attention "dense,santapp", --samples 0, -n 64`},
+		{[]string{"evaluate", m, "--output", dir + "/none/x"}, "--output: open DIR/none/x: no such file or directory"},
+		{[]string{"bench", m, "-p", "0"}, `-p "0": want numbers of tokens, separated by commas`},
+		{[]string{"bench", m, "-n", "0"}, `nothing to do: -p "512,4096", -n 0, -r 3, --attention "dense,santapp"`},
+		{[]string{"bench", m, "-o", "xml"}, `-o "xml": want md, json or jsonl`},
+		{[]string{"bench", m, "--attention", "flash"}, `--attention "flash": want one of santapp, dense`},
+		{[]string{"bench", m, "-p", "40000"}, "-p and -n: 40032 tokens in all, the model's limit is 32768"},
+		{[]string{"inspect", m, "-c", "0"}, "-c 0: want at least 1"},
+		{[]string{"tokenize", needle, "--ids", "4095,5000"}, "position 1: no token has the id 5000: the tokenizer of ../../models/needle-qwen2 has ids below 4096"},
+		{[]string{"tokenize", needle, "--ids", "1", "-p", "x"}, "--ids and a text both say what to read: use one"},
+		{[]string{"tokenize", needle, "-p", "a\xffb"}, "text is not UTF-8: byte 1 is 0xff"},
+		{[]string{"tokenize"}, "no MODEL: name a folder with config.json and *.safetensors, or org/name in the Hugging Face cache"},
+	} {
+		o := generate(t, "", c.args...)
+		if c.args = append(c.args, ""); c.args[0] == "compare" { // it tells what it has done so far
+			o.errors = o.errors[strings.LastIndex(strings.TrimSuffix(o.errors, "\n"), "\n")+1:]
+		}
+		o.errors = strings.ReplaceAll(o.errors, m, "M")
+		if want, cut := strings.CutSuffix(c.want, "…"); cut && strings.HasPrefix(o.errors, "generate: "+want) {
+			o.errors = "generate: " + c.want
+		}
+		refused(t, o, 2, dir, c.want)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a mistake on the command line or a prompt that does not fit.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// asUsage marks an error about what the user gave.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// newCommand has what all commands share: errors are printed by exitCode
+// alone, and every flag can come from the environment.
+func newCommand(use, short string, runE func(*cobra.Command, []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: oneModel,
+		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd.Flags(), args); err != nil {
+				return err
+			}
+			return runE(cmd, args)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+// oneModel allows the model's name and nothing else.
+func oneModel(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%q is left over: one MODEL is wanted, a text goes with -p; %s", args[1], seeHelp(cmd))
+	}
+	return nil
+}
+
+func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
+
+// flagError says in a line what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &invalid):
+		return usagef("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid.GetFlag()))
+	case errors.As(err, &missing):
+		return usagef("--%s needs a value: %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if group := unknown.GetSpecifiedShortnames(); group != "" {
+			name = "-" + group
+		}
+		return usagef("unknown flag %s; %s", name, seeHelp(cmd))
+	}
+	return usagef("%v; %s", err, seeHelp(cmd))
+}
+
+// wanted says what a flag takes.
+func wanted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number of at least 0"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	}
+	name, _ := pflag.UnquoteUsage(f)
+	return strings.ToLower(name)
+}
