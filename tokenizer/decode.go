@@ -12,6 +12,9 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	var text strings.Builder
 	stream := t.NewStream(skipSpecial)
 	for i, id := range ids {
+		if !t.vocab.has(id) {
+			return "", fmt.Errorf("position %d: no token has the id %d: the tokenizer of %s has ids below %d", i, id, t.dir, t.VocabSize())
+		}
 		part, err := stream.Next(id)
 		if err != nil {
 			return "", fmt.Errorf("position %d: %w", i, err)
@@ -22,7 +25,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	return text.String(), nil
 }
 
-// Stream decodes ids one at a time. What Next and Flush return, put together, is what Decode returns for all the ids.
+// Stream decodes ids one at a time. What Next and Flush return, put together, is what Decode returns for all the ids, if they are tokens.
 type Stream struct {
 	tokenizer   *Tokenizer
 	skipSpecial bool
@@ -34,10 +37,14 @@ func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{tokenizer: t, skipSpecial: skipSpecial}
 }
 
-// Next returns the text that the id makes final: whole characters only, "" while one is incomplete.
+// Next returns the text that the id makes final: whole characters only, "" while one is incomplete. A model's logits
+// may be wider than the vocabulary: an id beyond it has no text and ends nothing. A negative id is an error.
 func (s *Stream) Next(id int32) (string, error) {
+	if id < 0 {
+		return "", fmt.Errorf("%d is no token id", id)
+	}
 	if !s.tokenizer.vocab.has(id) {
-		return "", fmt.Errorf("no token has the id %d: the tokenizer of %s has ids below %d", id, s.tokenizer.dir, s.tokenizer.VocabSize())
+		return "", nil
 	}
 	if s.skipSpecial && s.tokenizer.IsSpecial(id) {
 		return "", nil

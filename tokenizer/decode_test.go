@@ -90,3 +90,17 @@ func TestReplacement(t *testing.T) {
 		}
 	}
 }
+
+// Logits are often wider than the vocabulary; a model that draws such an id
+// must not end the answer.
+func TestStreamBeyondVocabulary(t *testing.T) {
+	s := open(t, "../models/needle-qwen2").NewStream(true)
+	for _, id := range []int32{4096, 1 << 30} {
+		if text, err := s.Next(id); text != "" || err != nil {
+			t.Errorf("id %d: %q, %v", id, text, err)
+		}
+	}
+	if _, err := s.Next(-1); err == nil {
+		t.Error("id -1 has text")
+	}
+}
