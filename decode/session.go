@@ -192,6 +192,30 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 	return s.Truncate(s.prompt)
 }
 
+// Probe feeds the last prompt token once through a backend that observes, and
+// leaves the cache as Prefill left it. The caller closes the backend.
+func (s *Session) Probe(observer func(cache *kvcache.Cache) (attention.Backend, error)) error {
+	if s.prompt == 0 {
+		return errors.New("there is no prompt yet")
+	}
+	s.drop()
+	if err := s.cache.Thaw(); err != nil {
+		return err
+	}
+	b, err := observer(s.cache)
+	if err != nil {
+		return err
+	}
+	if err := s.Truncate(s.prompt); err != nil {
+		return err
+	}
+	in := model.Batch{IDs: s.t.id, Pos: s.t.pos, Start: -1}
+	if err := s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, b, nil) }); err != nil {
+		return err
+	}
+	return s.cache.Thaw()
+}
+
 // Backend is what Build made, nil before.
 func (s *Session) Backend() attention.Backend { return s.backend }
 

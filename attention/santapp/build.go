@@ -15,6 +15,7 @@ type Config struct {
 	teams.Config               // parent size P and representatives R
 	Budget       int           // S: K = S/(P/R) teams are drawn a query head
 	Parents      teams.Parents // how keys are first grouped
+	WholeRow     bool          // latent cache: group by latent and rotary part, not by the latent alone
 	Seed         uint64
 	// SampleAlways samples even where the budget covers every team, where exact
 	// attention would do: for tests of the sampled path.

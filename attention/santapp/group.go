@@ -57,7 +57,7 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 // partition groups the rows of each key head of one layer.
 func partition(dev device.Device, l *kvcache.Layer, rows int, cfg Config) ([]teams.Partition, error) {
 	width := l.ClusterDim
-	if width == 0 {
+	if width == 0 || cfg.WholeRow {
 		width = l.KeyDim
 	}
 	x, err := dev.New("cluster", device.F32, rows, width)
