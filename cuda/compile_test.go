@@ -1,0 +1,224 @@
+package cuda
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// planner calls operations without a GPU and collects what they would run.
+type planner struct {
+	kernels  *kernels
+	programs map[string]program
+	next     driver.Address
+}
+
+func newPlanner() *planner {
+	p := &planner{programs: map[string]program{}, next: 1 << 20}
+	p.kernels = &kernels{gpu: &gpu{}, plan: func(program program) { p.programs[program.key()] = program }}
+	return p
+}
+
+// tensor has an address and no memory.
+func (p *planner) tensor(t device.DType, shape ...int) *device.Tensor {
+	v := device.NewTensor("t", t, &buffer{at: p.next}, shape...)
+	p.next += driver.Address((v.Bytes() + 1<<20) &^ (align - 1))
+	return v
+}
+
+// model are the sizes that decide which kernels a model needs.
+type model struct {
+	heads, keyHeads, dk, dv int
+}
+
+// issue calls every operation with a type for activations and weights.
+func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
+	ops := device.NewOps(p.kernels, nil)
+	f := func(shape ...int) *device.Tensor { return p.tensor(device.F32, shape...) }
+	i := func(shape ...int) *device.Tensor { return p.tensor(device.I32, shape...) }
+	x := func(shape ...int) *device.Tensor {
+		if odd { // rows that begin at odd elements
+			last := len(shape) - 1
+			wide := slices.Clone(shape)
+			wide[last] += 2
+			return p.tensor(t, wide...).Slice(last, 1, 1+shape[last])
+		}
+		return p.tensor(t, shape...)
+	}
+	const hidden, teams, drawn, vocab = 256, 100, 16, 1000
+	pos, seed, read := i(tokens), p.tensor(device.U32, 2), p.tensor(device.I64, 1)
+	out := device.Partial{Out: x(tokens, m.heads, m.dv), LSE: f(tokens, m.heads)}
+	q, k, v := x(tokens, m.heads, m.dk), x(m.keyHeads, 4096, m.dk), x(m.keyHeads, 4096, m.dv)
+	w := device.Weight{Parts: []*device.Tensor{x(hidden, hidden), x(64, hidden)}}
+	biased := device.Weight{Parts: w.Parts, Bias: []*device.Tensor{x(hidden), x(64)}}
+	expert := device.Expert{GateUp: device.Weight{Parts: []*device.Tensor{x(64, hidden), x(64, hidden)}}, Down: device.Weight{Parts: []*device.Tensor{x(hidden, 64)}}}
+
+	ops.Embed(x(tokens, hidden), x(vocab, hidden), pos)
+	ops.RMSNorm(x(tokens, hidden), x(tokens, hidden), x(hidden), 1e-6)
+	ops.Linear(x(tokens, hidden+64), x(tokens, hidden), biased)
+	ops.LinearAdd(f(tokens, hidden+64), x(tokens, hidden), w)
+	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, 64, m.dk), false)
+	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, m.dk, 64), true)
+	ops.Rotate(q, pos, device.RoPE{InvFreq: f(m.dk / 2), Scale: 1})
+	ops.SwiGLU(x(tokens, 64), x(tokens, 128))
+	ops.Router(device.RouterArgs{IDs: i(tokens, 2), Weights: f(tokens, 2), X: x(tokens, hidden), Gate: x(4, hidden), Groups: 1, TopGroups: 1})
+	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert, expert}})
+	ops.Copy(f(tokens, hidden), x(tokens, hidden))
+	ops.Append(k, x(tokens, m.keyHeads, m.dk), pos, i(m.keyHeads, 8))
+	ops.PermuteRows(k, i(m.keyHeads, 32), false)
+	ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, From: i(1), Pos: pos, Scale: 1, Read: read})
+	ops.Merge(out.Out, out, out)
+	ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, teams), Q: q, Reps: x(m.keyHeads, teams, m.dk), Bias: f(m.keyHeads, teams), Scale: 1, Read: read})
+	ops.SampleTopK(device.TopKArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
+	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
+	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
+	ops.Distances(f(8, tokens), x(tokens, m.dk), x(8, m.dk))
+	ops.Nearest(pos, x(tokens, m.dk), f(8, m.dk))
+	ops.Sample(device.SampleArgs{ID: i(1), Logits: f(vocab), Seen: i(vocab), Settings: f(device.NumSettings), Seed: seed, Pos: i(1)})
+	ops.TopLogProbs(device.LogProbArgs{IDs: i(5), LogProbs: f(5), Chosen: f(1), Logits: f(vocab), ID: i(1)})
+	ops.MarkSeen(i(vocab), pos)
+	ops.Increment(pos)
+	return ops.Err()
+}
+
+// The models that run; every operation is planned for their sizes.
+var models = map[string]model{
+	"qwen2.5-0.5b":     {14, 2, 64, 64},
+	"qwen2.5-7b":       {28, 4, 128, 128},
+	"v2-lite absorbed": {16, 1, 576, 512},
+	"v2-lite expanded": {16, 16, 192, 128},
+	"needle-dsv2":      {6, 1, 160, 128},
+	"golden":           {4, 2, 8, 8},
+}
+
+// plan collects the programs of models, for decode and prefill.
+func plan(t *testing.T, ty device.DType, names ...string) map[string]program {
+	t.Helper()
+	p := newPlanner()
+	for _, name := range names {
+		for _, tokens := range []int{1, 9} {
+			if err := p.issue(ty, models[name], tokens, false); err != nil {
+				t.Fatalf("%s %v, %d tokens: %v", name, ty, tokens, err)
+			}
+		}
+	}
+	if err := p.issue(ty, models["golden"], 5, true); err != nil {
+		t.Fatalf("odd rows: %v", err)
+	}
+	return p.programs
+}
+
+func TestEveryKernelFileIsPlanned(t *testing.T) {
+	planned := map[string]bool{}
+	for _, p := range plan(t, device.F32, "golden") {
+		planned[p.file] = true
+	}
+	files, err := filepath.Glob("kernels/*.cu")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no kernels:", err)
+	}
+	for _, f := range files {
+		if !planned[strings.TrimSuffix(filepath.Base(f), ".cu")] {
+			t.Errorf("%s is not compiled by the tests", f)
+		}
+	}
+}
+
+// openCompiler skips where there is no NVRTC, unless REQUIRE_NVRTC=1.
+func openCompiler(t *testing.T) {
+	t.Helper()
+	if os.Getenv(driver.PathVariable) == "" {
+		found, err := filepath.Glob("../build/nvrtc/nvidia/*/lib")
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range found {
+			found[i] = filepath.Join(here, found[i])
+		}
+		t.Setenv(driver.PathVariable, strings.Join(found, ":"))
+	}
+	if err := driver.Open(driver.Compiler, 0); err != nil {
+		if os.Getenv("REQUIRE_NVRTC") == "1" {
+			t.Fatal(err, "\n(tools/cuda/setup.sh fetches it)")
+		}
+		t.Skip(err)
+	}
+}
+
+// TestCompile compiles every kernel for every generation of cards: all sizes
+// for the one that is tuned, the smallest and the largest for the others. Only
+// programs that changed since the last run are compiled again.
+func TestCompile(t *testing.T) {
+	openCompiler(t)
+	all := slices.Sorted(maps.Keys(models))
+	for _, card := range []struct {
+		capability int
+		dtype      device.DType
+		models     []string
+	}{
+		{90, device.BF16, all},
+		{90, device.F32, []string{"golden", "v2-lite absorbed"}},
+		{75, device.F32, []string{"golden"}},
+		{80, device.BF16, []string{"golden", "v2-lite absorbed"}},
+		{100, device.BF16, []string{"golden", "v2-lite absorbed"}},
+		{120, device.BF16, []string{"golden", "v2-lite absorbed"}},
+	} {
+		t.Run(fmt.Sprintf("sm_%d %v", card.capability, card.dtype), func(t *testing.T) {
+			t.Parallel()
+			target, err := newTarget(card.capability)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ps := newPrograms(target, cache{"../build/kernels"})
+			programs := plan(t, card.dtype, card.models...)
+			for _, key := range slices.Sorted(maps.Keys(programs)) {
+				_, log, err := ps.compile(programs[key])
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				checkLog(t, programs[key], log)
+			}
+		})
+	}
+}
+
+// fast are the files whose kernels must keep everything in registers.
+var fast = []string{"gemv"}
+
+var (
+	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)
+	spills = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads`)
+	usage  = regexp.MustCompile(`Used (\d+) registers`)
+)
+
+// checkLog reads what ptxas says: a fast kernel must not spill. go test -v
+// prints the registers of all.
+func checkLog(t *testing.T, p program, log string) {
+	names, spilled, used := entry.FindAllStringSubmatch(log, -1), spills.FindAllStringSubmatch(log, -1), usage.FindAllStringSubmatch(log, -1)
+	if len(names) == 0 || len(names) != len(spilled) || len(names) != len(used) {
+		t.Errorf("%s: cannot read registers and spills from the compiler's log:\n%s", p.key(), log)
+		return
+	}
+	for i := range names {
+		stores, loads := spilled[i][1], spilled[i][2]
+		if testing.Verbose() {
+			t.Logf("%s %s: %s registers, spills %s + %s bytes", names[i][1], p.key(), used[i][1], stores, loads)
+		}
+		if slices.Contains(fast, p.file) && (stores != "0" || loads != "0") {
+			t.Errorf("%s %s spills %s + %s bytes", names[i][1], p.key(), stores, loads)
+		}
+	}
+}

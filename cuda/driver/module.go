@@ -1,0 +1,53 @@
+package driver
+
+/*
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import "unsafe"
+
+// Module is compiled code on a GPU.
+type Module struct{ ptr unsafe.Pointer }
+
+// Load brings an image from Compile to the GPU.
+func Load(image []byte) (Module, error) {
+	// PTX ends in a zero byte; a zero more after a cubin does no harm.
+	c := C.CBytes(append(image[:len(image):len(image)], 0))
+	defer C.free(c)
+	var m Module
+	err := check("cuModuleLoadData", C.shim_cuModuleLoadData(&m.ptr, c))
+	return m, err
+}
+
+// Unload removes the code.
+func (m Module) Unload() error { return check("cuModuleUnload", C.shim_cuModuleUnload(m.ptr)) }
+
+// Function is a kernel.
+type Function struct{ ptr unsafe.Pointer }
+
+// Function finds a kernel by its extern "C" name.
+func (m Module) Function(name string) (Function, error) {
+	var f Function
+	var err error
+	withString(name, func(n *C.char) {
+		err = check("cuModuleGetFunction", C.shim_cuModuleGetFunction(&f.ptr, m.ptr, n))
+	})
+	return f, err
+}
+
+// AllowShared lets the kernel be launched with n bytes of dynamic shared
+// memory, which needs asking above 48 KiB.
+func (f Function) AllowShared(n int) error {
+	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
+}
+
+// Grid is the number of blocks in each direction and the threads of a block.
+type Grid struct{ X, Y, Z, Threads int }
+
+// Launch queues a kernel. args points to its only parameter, a struct without
+// Go pointers; shared is its dynamic shared memory in bytes.
+func (s Stream) Launch(f Function, g Grid, shared int, args unsafe.Pointer) error {
+	return check("cuLaunchKernel", C.shim_launch(f.ptr, C.uint(g.X), C.uint(g.Y), C.uint(g.Z), C.uint(g.Threads), C.uint(shared), s.ptr, args))
+}

@@ -1,0 +1,70 @@
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+// One pointer and one forwarding function for each library function. A
+// function whose library is not open fails with -1.
+#define API(lib, name, params, args)      \
+	static int(*ptr_##name) params;       \
+	int shim_##name params                \
+	{                                     \
+		return ptr_##name ? ptr_##name args : -1; \
+	}
+#include "api.h"
+
+static const struct {
+	int lib;
+	const char *name;
+	void **ptr;
+} table[] = {
+#define API(lib, name, params, args) {lib, #name, (void **)&ptr_##name},
+#include "api.h"
+};
+
+// Libraries belong to the process, hence the only state here.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *open_libs[LIB_COUNT];
+
+static int find_all(int lib, void *handle, const char *path, char *error, size_t n)
+{
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		if (table[i].lib != lib)
+			continue;
+		*table[i].ptr = dlsym(handle, table[i].name);
+		if (!*table[i].ptr) {
+			snprintf(error, n, "%s has no function %s: it is too old", path, table[i].name);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+int shim_open(int lib, const char *path, char *error, size_t n)
+{
+	int failed = 0;
+	pthread_mutex_lock(&lock);
+	if (!open_libs[lib]) {
+		void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (!handle) {
+			snprintf(error, n, "%s", dlerror());
+			failed = 1;
+		} else if (find_all(lib, handle, path, error, n)) {
+			dlclose(handle);
+			failed = 1;
+		} else {
+			open_libs[lib] = handle;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return failed;
+}
+
+void shim_preload(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
+
+int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, void *stream, void *args)
+{
+	void *params[] = {args};
+	return shim_cuLaunchKernel(fn, gx, gy, gz, block, 1, 1, shared, stream, params, NULL);
+}

@@ -1,0 +1,214 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"unsafe"
+
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// kernels implements device.Kernels: each method fills the argument struct of
+// its kernels and launches them.
+type kernels struct {
+	gpu       *gpu
+	programs  *programs
+	products  *products          // cuBLASLt
+	tables    map[string]*buffer // experts' addresses on the GPU, by contents
+	rehearsal bool               // compile and reserve, launch nothing
+	plan      func(p program)    // tests without a GPU: told what would run
+}
+
+// Views of tensors as kernels take them (kernels/common.cuh).
+type (
+	vec = uint64 // address
+	mat struct {
+		p  uint64
+		ld int64
+	}
+	cube struct {
+		p      uint64
+		s0, s1 int64
+	}
+)
+
+// call is an operation being prepared. The first error sticks.
+type call struct {
+	k    *kernels
+	file string
+	defs []byte
+	err  error
+}
+
+// call begins a launch of kernels of a file.
+func (k *kernels) call(file string) *call { return &call{k: k, file: file} }
+
+var typeNames = map[device.DType]string{
+	device.F32: "float", device.F16: "half", device.BF16: "bf16", device.I32: "int", device.U32: "u32", device.I64: "i64",
+}
+
+// as sets a macro to an element type.
+func (c *call) as(macro string, t device.DType) *call {
+	name, ok := typeNames[t]
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("the GPU device has no kernel for %v", t)
+	}
+	c.defs = append(append(append(append(c.defs, " -D"...), macro...), '='), name...)
+	return c
+}
+
+// set sets a macro to a number.
+func (c *call) set(macro string, v int) *call {
+	c.defs = append(append(append(c.defs, " -D"...), macro...), '=')
+	c.defs = strconv.AppendInt(c.defs, int64(v), 10)
+	return c
+}
+
+// vec is the address of a tensor's first element, 0 for nil. A step that is
+// being recorded keeps its memory.
+func (c *call) vec(t *device.Tensor) vec {
+	if t == nil {
+		return 0
+	}
+	b, err := bufferOf(t)
+	if err != nil {
+		if c.err == nil {
+			c.err = err
+		}
+		return 0
+	}
+	c.k.use(b)
+	return uint64(address(b, t))
+}
+
+// mat is a tensor of two dimensions.
+func (c *call) mat(t *device.Tensor) mat {
+	if t == nil {
+		return mat{}
+	}
+	return mat{c.vec(t), int64(t.Stride[0])}
+}
+
+// cube is a tensor of three dimensions.
+func (c *call) cube(t *device.Tensor) cube {
+	return cube{c.vec(t), int64(t.Stride[0]), int64(t.Stride[1])}
+}
+
+// use notes that the step being recorded refers to a buffer.
+func (k *kernels) use(b *buffer) {
+	if k.gpu.recording != nil {
+		k.gpu.recording.uses[b] = true
+	}
+}
+
+// scratch reserves memory for intermediate results, valid until the operation
+// is over: an address for each size in bytes.
+func (c *call) scratch(sizes ...int) []vec {
+	at, total := make([]vec, len(sizes)), 0
+	for i, n := range sizes {
+		at[i] = uint64(total)
+		total += (n + align - 1) / align * align
+	}
+	if c.err != nil || c.k.plan != nil {
+		return at
+	}
+	b, err := c.k.gpu.scratch.take(total, c.k.gpu.recording != nil)
+	if err != nil {
+		c.err = c.k.gpu.explain(err, total)
+		return at
+	}
+	c.k.use(b)
+	for i := range at {
+		at[i] += uint64(b.at)
+	}
+	return at
+}
+
+// clear queues zeroing scratch memory.
+func (c *call) clear(at vec, n int) {
+	if c.err == nil && !c.idle() {
+		c.err = c.k.gpu.stream.Fill(driver.Address(at), 0, n)
+	}
+}
+
+// idle says that nothing is to be launched.
+func (c *call) idle() bool { return c.k.rehearsal || c.k.plan != nil }
+
+// sharedWithoutAsking is the dynamic shared memory every kernel may have.
+const sharedWithoutAsking = 48 << 10
+
+// launch queues a kernel of the call's file with its Args. An empty grid is no
+// work.
+func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) error {
+	if c.err != nil {
+		return c.err
+	}
+	p := program{c.file, string(c.defs), reflect.TypeFor[A]()}
+	k := c.k
+	if k.plan != nil {
+		k.plan(p)
+		return nil
+	}
+	f, err := k.programs.function(p, kernel)
+	if err != nil {
+		return err
+	}
+	if shared > sharedWithoutAsking {
+		if err := f.AllowShared(shared); err != nil {
+			return fmt.Errorf("kernel %s needs %d bytes of shared memory, more than this GPU has: %w", kernel, shared, err)
+		}
+	}
+	if k.rehearsal || g.X <= 0 || g.Y <= 0 || g.Z <= 0 {
+		return nil
+	}
+	err = k.gpu.stream.Launch(f, g, shared, unsafe.Pointer(args))
+	if err == nil && k.gpu.opts.Sync {
+		err = k.gpu.stream.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", kernel, err)
+	}
+	return nil
+}
+
+// blocks is a grid of one dimension.
+func blocks(x, threads int) driver.Grid { return driver.Grid{X: x, Y: 1, Z: 1, Threads: threads} }
+
+// ceil is a/b rounded up.
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// vectorOf is how many elements of tensors a kernel may load at once, at most
+// most: every row must begin at a multiple of that many and have a multiple.
+func vectorOf(most int, ts ...*device.Tensor) int {
+	v := most
+	for _, t := range ts {
+		b, err := bufferOf(t)
+		if err != nil {
+			return 1
+		}
+		last := t.Rank() - 1
+		fits := func(n int) bool { return n%v == 0 }
+		for {
+			ok := uint64(address(b, t))%uint64(v*t.DType.Size()) == 0 && fits(t.Shape[last])
+			for dim := range last {
+				ok = ok && (t.Shape[dim] == 1 || fits(t.Stride[dim]))
+			}
+			if ok {
+				break
+			}
+			v /= 2
+		}
+	}
+	return v
+}
+
+func (k *kernels) close() error {
+	errs := []error{k.products.close(), k.programs.close()}
+	for _, b := range k.tables {
+		errs = append(errs, driver.Free(b.at))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,73 @@
+// dst[t, o] (+)= Σᵢ x[t, i]·w[o, i] + bias[o] for few tokens: every weight is
+// read once, so its bytes set the time.
+// SPLIT warps share OUTS neighbouring outputs: each takes a slice of the inputs,
+// VEC of them a load. A block of 256 threads owns 8/SPLIT groups of OUTS outputs
+// of one part of the weight; grid: (groups of all parts).
+// dst [TOKENS, out]; x [TOKENS, in]; w [out, in] in up to 4 parts. Sums in
+// float32, in an order that depends on the shape alone.
+#include "common.cuh"
+
+#define GROUPS (8 / SPLIT)
+
+struct Part {
+	const W *w;
+	const BIAS *bias;
+	i64 ld;
+	int outs, column; // of the part; its first column in dst
+	int block, pad;   // its first block
+};
+
+struct Args {
+	Mat<DST> dst;
+	Mat<const SRC> x;
+	Part parts[4];
+	int in, add;
+};
+
+KERNEL gemv(PARAM)
+{
+	int p = 0;
+	while (p < 3 && blockIdx.x >= a.parts[p + 1].block)
+		p++;
+	const Part &part = a.parts[p];
+	int group = warp_id() / SPLIT, slice = warp_id() % SPLIT;
+	int first = ((blockIdx.x - part.block) * GROUPS + group) * OUTS;
+
+	const W *w[OUTS];
+	for (int o = 0; o < OUTS; o++) // outputs past the end read the last row again
+		w[o] = part.w + min(first + o, part.outs - 1) * part.ld;
+	float sum[OUTS][TOKENS] = {};
+	const int stride = SPLIT * WARP * VEC;
+#pragma unroll UNROLL
+	for (int i = (slice * WARP + lane_id()) * VEC; i < a.in; i += stride) {
+		Vec<W, VEC> v[OUTS];
+		for (int o = 0; o < OUTS; o++)
+			v[o] = *(const Vec<W, VEC> *)(w[o] + i);
+		for (int t = 0; t < TOKENS; t++) {
+			Vec<SRC, VEC> x = *(const Vec<SRC, VEC> *)(a.x.row(t) + i);
+			for (int o = 0; o < OUTS; o++)
+				for (int j = 0; j < VEC; j++)
+					sum[o][t] += f32(x.at[j]) * f32(v[o].at[j]);
+		}
+	}
+
+	__shared__ float shared[8][OUTS][TOKENS];
+	for (int o = 0; o < OUTS; o++)
+		for (int t = 0; t < TOKENS; t++) {
+			float s = warp_sum(sum[o][t]);
+			if (lane_id() == 0)
+				shared[warp_id()][o][t] = s;
+		}
+	__syncthreads();
+	for (int i = threadIdx.x; i < GROUPS * OUTS * TOKENS; i += blockDim.x) {
+		int t = i % TOKENS, o = i / TOKENS % OUTS, g = i / (TOKENS * OUTS);
+		int out = ((blockIdx.x - part.block) * GROUPS + g) * OUTS + o;
+		if (out >= part.outs)
+			continue;
+		float y = part.bias ? f32(part.bias[out]) : 0;
+		for (int s = 0; s < SPLIT; s++)
+			y += shared[g * SPLIT + s][o][t];
+		DST *dst = a.dst.row(t) + part.column + out;
+		*dst = to<DST>(a.add ? f32(*dst) + y : y);
+	}
+}

@@ -1,0 +1,110 @@
+// The experts of every token: softmax over all in float32, the k largest, with
+// groups > 1 only from the topGroups groups whose best expert is largest;
+// the lower number first among equals.
+// Grid: one block a token; dynamic shared memory: experts + groups floats.
+// ids, weights [tokens, k]; x [tokens, hidden]; gate [experts, hidden].
+// Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
+#include "common.cuh"
+
+struct Args {
+	Mat<int> ids;
+	Mat<float> weights;
+	Mat<const SRC> x;
+	Mat<const GATE> gate;
+	int hidden, experts, k, groups, topGroups, normalize;
+	float scale;
+};
+
+#define TAKEN -1.f // below every probability
+
+// The largest of n values, found by one warp; it is marked as taken.
+__device__ int take_largest(float *values, int n, float *value)
+{
+	float best = TAKEN;
+	int at = 0x7fffffff;
+	for (int i = lane_id(); i < n; i += WARP)
+		if (values[i] > best)
+			best = values[i], at = i;
+	for (int step = WARP / 2; step > 0; step /= 2) {
+		float v = __shfl_xor_sync(~0u, best, step);
+		int i = __shfl_xor_sync(~0u, at, step);
+		if (v > best || v == best && i < at)
+			best = v, at = i;
+	}
+	at = at < n ? at : 0; // all taken or NaN
+	*value = best;
+	__syncwarp();
+	if (lane_id() == 0)
+		values[at] = TAKEN;
+	__syncwarp();
+	return at;
+}
+
+__device__ void softmax(float *scores, int n)
+{
+	__shared__ float shared[WARP];
+	float top = -INF, sum = 0;
+	for (int e = threadIdx.x; e < n; e += blockDim.x)
+		top = fmaxf(top, scores[e]);
+	top = block_max(top, shared);
+	for (int e = threadIdx.x; e < n; e += blockDim.x)
+		sum += expf(scores[e] - top);
+	sum = block_sum(sum, shared);
+	for (int e = threadIdx.x; e < n; e += blockDim.x)
+		scores[e] = expf(scores[e] - top) / sum;
+	__syncthreads();
+}
+
+// Takes all experts out whose group is not among the best. One warp.
+__device__ void keep_groups(const Args &a, float *scores, float *best)
+{
+	int size = a.experts / a.groups;
+	for (int g = lane_id(); g < a.groups; g += WARP) {
+		best[g] = 0;
+		for (int e = 0; e < size; e++)
+			best[g] = fmaxf(best[g], scores[g * size + e]);
+	}
+	__syncwarp();
+	float score;
+	for (int i = 0; i < a.topGroups; i++)
+		take_largest(best, a.groups, &score);
+	for (int e = lane_id(); e < a.experts; e += WARP)
+		if (best[e / size] != TAKEN)
+			scores[e] = TAKEN;
+	__syncwarp();
+}
+
+KERNEL router(PARAM)
+{
+	extern __shared__ float scores[];
+	const SRC *x = a.x.row(blockIdx.x);
+	for (int e = warp_id(); e < a.experts; e += blockDim.x / WARP) {
+		const GATE *gate = a.gate.row(e);
+		float sum = 0;
+		for (int i = lane_id(); i < a.hidden; i += WARP)
+			sum += f32(x[i]) * f32(gate[i]);
+		sum = warp_sum(sum);
+		if (lane_id() == 0)
+			scores[e] = sum;
+	}
+	__syncthreads();
+	softmax(scores, a.experts);
+	if (warp_id() > 0)
+		return;
+	if (a.groups > 1)
+		keep_groups(a, scores, scores + a.experts);
+	float sum = 0;
+	for (int j = 0; j < a.k; j++) {
+		float score;
+		int e = take_largest(scores, a.experts, &score);
+		sum += score;
+		if (lane_id() == 0) {
+			a.ids.row(blockIdx.x)[j] = e;
+			a.weights.row(blockIdx.x)[j] = score;
+		}
+	}
+	float scale = a.normalize && a.k > 1 ? 1 / sum : a.scale;
+	if (lane_id() == 0)
+		for (int j = 0; j < a.k; j++)
+			a.weights.row(blockIdx.x)[j] *= scale;
+}

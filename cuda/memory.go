@@ -1,0 +1,156 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// buffer is the memory of one tensor and all its views.
+type buffer struct {
+	at       driver.Address
+	size     int
+	readOnly bool
+	freed    bool
+	steps    int // live recorded steps that use it
+}
+
+// align is what kernels may assume of a tensor's first element.
+const align = 256
+
+// New implements device.Device.
+func (d *gpu) New(name string, t device.DType, shape ...int) (*device.Tensor, error) {
+	leave, err := d.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	size, err := sizeOf(name, t, shape)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.allocate(name, t, shape, size)
+	if err != nil {
+		return nil, err
+	}
+	if d.recording != nil { // the fill would become part of the step
+		d.release(b)
+		return nil, fmt.Errorf("cuda: new %s inside Record; make tensors before", name)
+	}
+	if err := d.stream.Fill(b.at, 0, size); err != nil {
+		d.release(b)
+		return nil, d.keep(err)
+	}
+	return device.NewTensor(name, t, b, shape...), nil
+}
+
+func (d *gpu) allocate(name string, t device.DType, shape []int, size int) (*buffer, error) {
+	at, err := driver.Alloc(max(size, 1))
+	if err != nil {
+		return nil, d.keep(fmt.Errorf("%s %v%v: %w", name, t, shape, d.explain(err, size)))
+	}
+	b := &buffer{at: at, size: size}
+	d.live[b] = true
+	d.stats.Used += int64(size)
+	d.stats.Peak = max(d.stats.Peak, d.stats.Used)
+	return b, nil
+}
+
+// explain adds the numbers to an out-of-memory error.
+func (d *gpu) explain(err error, size int) error {
+	var failed *driver.Error
+	if !errors.As(err, &failed) || !failed.OutOfMemory() {
+		return err
+	}
+	free, total, infoErr := driver.MemoryInfo()
+	if infoErr != nil {
+		return err
+	}
+	const mib = 1 << 20
+	return fmt.Errorf("out of GPU memory: %d MiB wanted, %d of %d MiB free; tensors hold %d MiB, scratch %d MiB: use a shorter context or a smaller type (%w)",
+		(size+mib-1)/mib, free/mib, total/mib, d.stats.Used/mib, d.scratch.held/mib, err)
+}
+
+// Free implements device.Device. A tensor that a live step uses is kept, and
+// the mistake becomes the device's error.
+func (d *gpu) Free(t *device.Tensor) {
+	if t == nil || d.closed {
+		return
+	}
+	b, ok := t.Buffer.(*buffer)
+	switch {
+	case !ok || !d.live[b]:
+		d.fail(fmt.Errorf("cuda: free of %v, which this device does not hold", t))
+	case b.steps > 0:
+		d.fail(fmt.Errorf("cuda: free of %v, which a recorded step uses; close the step first", t))
+	default:
+		leave, err := d.enter()
+		if err != nil {
+			return // the device is lost; Close cleans up
+		}
+		defer leave()
+		d.release(b)
+	}
+}
+
+func (d *gpu) release(b *buffer) {
+	if err := driver.Free(b.at); err != nil {
+		d.fail(d.keep(err))
+	}
+	d.stats.Used -= int64(b.size)
+	delete(d.live, b)
+	*b = buffer{freed: true}
+}
+
+// Memory implements device.Device.
+func (d *gpu) Memory() device.MemoryStats { return d.stats }
+
+// bufferOf is the live memory of a tensor of any GPU.
+func bufferOf(t *device.Tensor) (*buffer, error) {
+	b, ok := t.Buffer.(*buffer)
+	if !ok {
+		return nil, fmt.Errorf("%v belongs to another device", t)
+	}
+	if b.freed {
+		return nil, fmt.Errorf("%v was freed", t)
+	}
+	return b, nil
+}
+
+// span is the memory of a contiguous tensor.
+func (d *gpu) span(t *device.Tensor) (driver.Address, *buffer, error) {
+	if t == nil {
+		return 0, nil, errors.New("nil tensor")
+	}
+	if err := t.Err(); err != nil {
+		return 0, nil, err
+	}
+	b, err := bufferOf(t)
+	if err != nil {
+		return 0, nil, err
+	}
+	if !t.Contiguous() {
+		return 0, nil, fmt.Errorf("%v is not contiguous (strides %v)", t, t.Stride)
+	}
+	return address(b, t), b, nil
+}
+
+func address(b *buffer, t *device.Tensor) driver.Address {
+	return b.at + driver.Address(t.Offset*t.DType.Size())
+}
+
+func sizeOf(name string, t device.DType, shape []int) (int, error) {
+	n := t.Size()
+	if n == 0 {
+		return 0, fmt.Errorf("%s: %v has no size", name, t)
+	}
+	for _, s := range shape {
+		if s < 0 || s > 0 && n > (1<<47)/s {
+			return 0, fmt.Errorf("%s: shape %v is impossible", name, shape)
+		}
+		n *= s
+	}
+	return n, nil
+}

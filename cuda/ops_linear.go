@@ -1,0 +1,185 @@
+package cuda
+
+import (
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// fewTokens is the most rows that read every weight once from memory: more go
+// through tiles.
+const fewTokens = 8
+
+// Linear implements device.Kernels.
+func (k *kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error {
+	if x.Shape[0] <= fewTokens {
+		return k.gemv(dst, x, w, add)
+	}
+	column := 0
+	for i, part := range w.Parts {
+		var bias *device.Tensor
+		if len(w.Bias) > 0 {
+			bias = w.Bias[i]
+		}
+		into := dst.Slice(1, column, column+part.Shape[0])
+		column += part.Shape[0]
+		c := k.call("matmul")
+		done, err := c.multiply(into, x, part, bias, add)
+		if err == nil && !done {
+			err = k.matmul(into, x, part, bias, add)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gemvParts is the most parts of a weight that one launch takes.
+const gemvParts = 4
+
+type gemvPart struct {
+	w, bias                  vec
+	ld                       int64
+	outs, column, block, pad int32
+}
+
+type gemvArgs struct {
+	dst, x  mat
+	parts   [gemvParts]gemvPart
+	in, add int32
+}
+
+// gemv multiplies few rows. Parts of one type go into one launch.
+func (k *kernels) gemv(dst, x *device.Tensor, w device.Weight, add bool) error {
+	column := 0
+	for from := 0; from < len(w.Parts); {
+		to := from + 1
+		for to < len(w.Parts) && to-from < gemvParts && w.Parts[to].DType == w.Parts[from].DType &&
+			(len(w.Bias) == 0 || w.Bias[to].DType == w.Bias[from].DType) {
+			to++
+		}
+		group := device.Weight{Parts: w.Parts[from:to]}
+		if len(w.Bias) > 0 {
+			group.Bias = w.Bias[from:to]
+		}
+		if err := k.gemvGroup(dst.Slice(1, column, column+group.Out()), x, group, add); err != nil {
+			return err
+		}
+		column += group.Out()
+		from = to
+	}
+	return nil
+}
+
+func (k *kernels) gemvGroup(dst, x *device.Tensor, w device.Weight, add bool) error {
+	tokens, in := x.Shape[0], x.Shape[1]
+	if tokens == 0 {
+		return nil
+	}
+	c := k.call("gemv").as("DST", dst.DType).as("SRC", x.DType).as("W", w.Parts[0].DType).as("BIAS", biasType(w))
+	vector := vectorOf(16/w.Parts[0].DType.Size(), append([]*device.Tensor{x}, w.Parts...)...)
+	outs := 1
+	if tokens > 2 { // rows of x are read again for every output
+		outs = 2
+	}
+	split := gemvSplit(w.Out()/outs, in, vector)
+	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", outs).set("SPLIT", split).set("UNROLL", max(1, 4/outs))
+	args := gemvArgs{dst: c.mat(dst), x: c.mat(x), in: int32(in)}
+	if add {
+		args.add = 1
+	}
+	column, block := 0, 0
+	for i := range args.parts {
+		if i >= len(w.Parts) {
+			args.parts[i].block = int32(block)
+			continue
+		}
+		p := w.Parts[i]
+		args.parts[i] = gemvPart{w: c.vec(p), ld: int64(p.Stride[0]), outs: int32(p.Shape[0]), column: int32(column), block: int32(block)}
+		if len(w.Bias) > 0 {
+			args.parts[i].bias = c.vec(w.Bias[i])
+		}
+		column += p.Shape[0]
+		block += ceil(p.Shape[0], 8/split*outs)
+	}
+	return launch(c, "gemv", blocks(block, threads), 0, &args)
+}
+
+// gemvSplit is how many warps share an output: enough to keep a large GPU's
+// memory busy with few outputs, while each has work for every lane.
+func gemvSplit(groups, in, vector int) int {
+	const warps = 4096 // in flight on a large GPU
+	split := 1
+	for split < 8 && groups*split < warps && in >= 2*split*32*vector {
+		split *= 2
+	}
+	return split
+}
+
+func biasType(w device.Weight) device.DType {
+	if len(w.Bias) == 0 {
+		return w.Parts[0].DType
+	}
+	return w.Bias[0].DType
+}
+
+type matmulArgs struct {
+	dst, x, w           cube
+	step                int64
+	bias                vec
+	rows, outs, in, add int32
+}
+
+// matmul multiplies any types and alignments.
+func (k *kernels) matmul(dst, x, w, bias *device.Tensor, add bool) error {
+	c := k.call("matmul").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType).as("BIAS", w.DType)
+	if bias != nil {
+		c = k.call("matmul").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType).as("BIAS", bias.DType)
+	}
+	args := matmulArgs{
+		dst: cube{c.vec(dst), 0, int64(dst.Stride[0])}, x: cube{c.vec(x), 0, int64(x.Stride[0])},
+		w: cube{c.vec(w), 0, int64(w.Stride[0])}, step: 1, bias: c.vec(bias),
+		rows: int32(x.Shape[0]), outs: int32(w.Shape[0]), in: int32(w.Shape[1]),
+	}
+	if add {
+		args.add = 1
+	}
+	return launch(c, "matmul", tiles(args, 1), 0, &args)
+}
+
+func tiles(a matmulArgs, batch int) driver.Grid {
+	return driver.Grid{X: ceil(int(a.outs), 64), Y: ceil(int(a.rows), 64), Z: batch, Threads: threads}
+}
+
+type headLinearArgs struct {
+	dst, x, w cube
+	in, outs  int32
+}
+
+// HeadLinear implements device.Kernels.
+func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
+	tokens, heads, in, outs := x.Shape[0], x.Shape[1], x.Shape[2], dst.Shape[2]
+	if tokens > fewTokens {
+		return k.headTiles(dst, x, w, transpose)
+	}
+	c := k.call("head_linear").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType)
+	args := headLinearArgs{c.cube(dst), c.cube(x), c.cube(w), int32(in), int32(outs)}
+	if transpose {
+		return launch(c, "transposed", driver.Grid{X: ceil(outs, threads), Y: heads, Z: tokens, Threads: threads}, 0, &args)
+	}
+	return launch(c, "direct", driver.Grid{X: ceil(outs, threads/32), Y: heads, Z: tokens, Threads: threads}, 0, &args)
+}
+
+// headTiles is HeadLinear for many tokens: heads are the batch of a matmul.
+func (k *kernels) headTiles(dst, x, w *device.Tensor, transpose bool) error {
+	c := k.call("matmul").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType).as("BIAS", w.DType)
+	byHead := func(v cube) cube { return cube{v.p, v.s1, v.s0} }
+	args := matmulArgs{
+		dst: byHead(c.cube(dst)), x: byHead(c.cube(x)), w: c.cube(w), step: 1,
+		rows: int32(x.Shape[0]), outs: int32(dst.Shape[2]), in: int32(x.Shape[2]),
+	}
+	if transpose {
+		args.w.s1, args.step = 1, args.w.s1
+	}
+	return launch(c, "matmul", tiles(args, x.Shape[1]), 0, &args)
+}

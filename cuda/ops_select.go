@@ -1,0 +1,150 @@
+package cuda
+
+import (
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+type routeArgs struct {
+	phi, q, reps cube
+	bias         mat
+	read         vec
+	teams, group int32
+	scale        float32
+	pad          int32
+}
+
+// Route implements device.Kernels.
+func (k *kernels) Route(a device.RouteArgs) error {
+	heads, keyHeads, teams := a.Q.Shape[1], a.Reps.Shape[0], a.Reps.Shape[1]
+	group := heads / keyHeads
+	atOnce := min(group, headsAtOnce)
+	c := k.call("route").attentionTypes(a.Q, a.Reps, a.Reps, atOnce)
+	args := routeArgs{c.cube(a.Phi), c.cube(a.Q), c.cube(a.Reps), c.mat(a.Bias), c.vec(a.Read), int32(teams), int32(group), a.Scale, 0}
+	grid := driver.Grid{X: ceil(teams, tileRow), Y: keyHeads * ceil(group, atOnce), Z: a.Q.Shape[0], Threads: threads}
+	return launch(c, "route", grid, 0, &args)
+}
+
+type sampleTopKArgs struct {
+	teams, logc, phi   cube
+	seed, pos, y, best vec
+	m, k, layer, pad   int32
+}
+
+// SampleTopK implements device.Kernels.
+func (k *kernels) SampleTopK(a device.TopKArgs) error {
+	tokens, heads, m, n := a.Phi.Shape[0], a.Phi.Shape[1], a.Phi.Shape[2], a.Teams.Shape[2]
+	c := k.call("sample_topk")
+	s := c.scratch(4*tokens*heads*m, 8*tokens*heads*(n+1))
+	args := sampleTopKArgs{
+		c.cube(a.Teams), c.cube(a.LogC), c.cube(a.Phi), c.vec(a.Draw.Seed), c.vec(a.Draw.Pos), s[0], s[1],
+		int32(m), int32(n), int32(uint32(a.Draw.Layer)), 0,
+	}
+	return launch(c, "sample_topk", driver.Grid{X: heads, Y: tokens, Z: 1, Threads: 1024}, 0, &args)
+}
+
+type selectedArgs struct {
+	parts                         vec
+	q, k, v                       cube
+	offsets                       mat
+	drawn, logc                   cube
+	starts, lengths, seen, read   vec
+	heads, group, teams, n, words int32
+	scale                         float32
+}
+
+// AttendSelected implements device.Kernels. Tokens go in bunches, which bounds
+// the scratch memory.
+func (k *kernels) AttendSelected(a device.SelectedArgs) error {
+	for from := 0; from < a.Q.Shape[0]; from += fewTokens {
+		to := min(from+fewTokens, a.Q.Shape[0])
+		part := a
+		part.Q, part.Teams, part.LogC = a.Q.Slice(0, from, to), a.Teams.Slice(0, from, to), a.LogC.Slice(0, from, to)
+		part.Out.Out = a.Out.Out.Slice(0, from, to)
+		if a.Out.LSE != nil {
+			part.Out.LSE = a.Out.LSE.Slice(0, from, to)
+		}
+		if err := k.attendSelected(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *kernels) attendSelected(a device.SelectedArgs) error {
+	tokens, heads, keyHeads, dv := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.V.Shape[2]
+	teams, n := a.Offsets.Shape[1]-1, a.Teams.Shape[2]
+	c := k.call("attend_selected").attentionTypes(a.Q, a.K, a.V, 1)
+	words := ceil(max(teams, 1), 32)
+	seenBytes := 4 * tokens * keyHeads * words
+	s := c.scratch(4*tokens*heads*splits*(dv+2), 4*tokens*heads*(n+1), 4*tokens*heads, seenBytes)
+	args := selectedArgs{
+		s[0], c.cube(a.Q), c.cube(a.K), c.cube(a.V), c.mat(a.Offsets), c.cube(a.Teams), c.cube(a.LogC), s[1], s[2], s[3], c.vec(a.Read),
+		int32(heads), int32(heads / keyHeads), int32(teams), int32(n), int32(words), a.Scale,
+	}
+	if err := launch(c, "list", driver.Grid{X: heads, Y: tokens, Z: 1, Threads: threads}, 0, &args); err != nil {
+		return err
+	}
+	if a.Read != nil {
+		c.clear(s[3], seenBytes)
+		if err := launch(c, "count", driver.Grid{X: keyHeads, Y: tokens, Z: 1, Threads: threads}, 0, &args); err != nil {
+			return err
+		}
+	}
+	if err := launch(c, "attend_selected", driver.Grid{X: splits, Y: heads, Z: tokens, Threads: threads}, 0, &args); err != nil {
+		return err
+	}
+	return k.mergeParts(a.Out, mergePartsArgs{parts: s[0], lengths: s[2]})
+}
+
+type distancesArgs struct {
+	dst, x, points mat
+	n, m, d, pad   int32
+}
+
+// Distances implements device.Kernels.
+func (k *kernels) Distances(dst, x, points *device.Tensor) error {
+	c := k.call("distances").as("SRC", x.DType).as("POINT", points.DType)
+	n, m := x.Shape[0], points.Shape[0]
+	args := distancesArgs{c.mat(dst), c.mat(x), c.mat(points), int32(n), int32(m), int32(x.Shape[1]), 0}
+	return launch(c, "distances", driver.Grid{X: ceil(n, 8), Y: ceil(m, 8), Z: 1, Threads: threads}, 0, &args)
+}
+
+type nearestArgs struct {
+	labels       vec
+	x, centers   mat
+	n, k, d, pad int32
+}
+
+// Nearest implements device.Kernels.
+func (k *kernels) Nearest(labels, x, centers *device.Tensor) error {
+	c := k.call("nearest").as("SRC", x.DType)
+	n, d := x.Shape[0], x.Shape[1]
+	args := nearestArgs{c.vec(labels), c.mat(x), c.mat(centers), int32(n), int32(centers.Shape[0]), int32(d), 0}
+	return launch(c, "nearest", blocks(ceil(n, 8), threads), 8*8*d, &args)
+}
+
+type sampleArgs struct {
+	id, logits, seen, settings, seed, pos, adjusted vec
+	vocab                                           int64
+}
+
+// Sample implements device.Kernels.
+func (k *kernels) Sample(a device.SampleArgs) error {
+	c := k.call("sample")
+	vocab := a.Logits.Shape[0]
+	args := sampleArgs{c.vec(a.ID), c.vec(a.Logits), c.vec(a.Seen), c.vec(a.Settings), c.vec(a.Seed), c.vec(a.Pos), c.scratch(4 * vocab)[0], int64(vocab)}
+	return launch(c, "sample", blocks(1, 1024), 0, &args)
+}
+
+type logProbsArgs struct {
+	ids, logprobs, chosen, logits, id vec
+	n, vocab                          int32
+}
+
+// TopLogProbs implements device.Kernels.
+func (k *kernels) TopLogProbs(a device.LogProbArgs) error {
+	c := k.call("logprobs")
+	args := logProbsArgs{c.vec(a.IDs), c.vec(a.LogProbs), c.vec(a.Chosen), c.vec(a.Logits), c.vec(a.ID), int32(a.IDs.Shape[0]), int32(a.Logits.Shape[0])}
+	return launch(c, "top_logprobs", blocks(1, 1024), 0, &args)
+}

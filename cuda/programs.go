@@ -1,0 +1,173 @@
+package cuda
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"blitzen/cuda/driver"
+)
+
+//go:embed kernels/*.cu kernels/*.cuh
+var sources embed.FS
+
+// program is a kernel file with its macros set.
+type program struct {
+	file string       // without .cu
+	defs string       // " -DDST=bf16 …"
+	args reflect.Type // the Go twin of its struct Args
+}
+
+func (p program) key() string { return p.file + p.defs }
+
+// text is the file, followed by a check that Args is its Go twin byte for byte.
+func (p program) text() (string, error) {
+	src, err := sources.ReadFile("kernels/" + p.file + ".cu")
+	if err != nil {
+		return "", err
+	}
+	var s strings.Builder
+	s.Write(src)
+	fmt.Fprintf(&s, "\nstatic_assert(sizeof(Args) == %d, \"size\");\n", p.args.Size())
+	for i := range p.args.NumField() {
+		f := p.args.Field(i)
+		if f.Name != "_" {
+			fmt.Fprintf(&s, "static_assert(__INTADDR__(&((Args*)0)->%s) == %d, \"%s\");\n", f.Name, f.Offset, f.Name)
+		}
+	}
+	return s.String(), nil
+}
+
+// headers are the files that kernels include.
+func headers() (map[string]string, error) {
+	names, err := fs.Glob(sources, "kernels/*.cuh")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, name := range names {
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		found[path.Base(name)] = string(text)
+	}
+	return found, nil
+}
+
+// target is what is compiled for, and with what.
+type target struct {
+	arch     string // sm_90: machine code; compute_90: PTX, which the driver compiles
+	compiler string // version of NVRTC
+	headers  map[string]string
+}
+
+// newTarget picks the architecture for a card. libnvrtc must be open.
+func newTarget(capability int) (target, error) {
+	version, err := driver.CompilerVersion()
+	if err != nil {
+		return target{}, err
+	}
+	archs, err := driver.CompilerArchs()
+	if err != nil {
+		return target{}, err
+	}
+	h, err := headers()
+	t := target{compiler: version, headers: h}
+	if slices.Contains(archs, capability) {
+		t.arch = fmt.Sprintf("sm_%d", capability)
+		return t, err
+	}
+	// A card newer than the compiler: the driver goes the rest of the way.
+	for _, a := range archs {
+		if a < capability {
+			t.arch = fmt.Sprintf("compute_%d", a)
+		}
+	}
+	if t.arch == "" {
+		return t, fmt.Errorf("libnvrtc %s compiles for none of this card's architectures (%v, the card is %d): install another version", version, archs, capability)
+	}
+	return t, err
+}
+
+// source is a program ready for the compiler.
+func (t target) source(p program) (driver.Source, error) {
+	text, err := p.text()
+	options := []string{"--gpu-architecture=" + t.arch, "--std=c++17", "--ptxas-options=-v"}
+	return driver.Source{
+		Name: p.file + ".cu", Text: text, Headers: t.headers,
+		Options: append(options, strings.Fields(p.defs)...),
+	}, err
+}
+
+// programs compiles and loads kernels when they are first used.
+type programs struct {
+	target  target
+	cache   cache
+	modules map[string]*module
+}
+
+type module struct {
+	code      driver.Module
+	functions map[string]driver.Function
+}
+
+func newPrograms(t target, c cache) *programs {
+	return &programs{target: t, cache: c, modules: map[string]*module{}}
+}
+
+// function is a kernel of a program.
+func (ps *programs) function(p program, kernel string) (driver.Function, error) {
+	m := ps.modules[p.key()]
+	if m == nil {
+		image, _, err := ps.compile(p)
+		if err != nil {
+			return driver.Function{}, err
+		}
+		code, err := driver.Load(image)
+		if err != nil {
+			return driver.Function{}, fmt.Errorf("%s%s: %w", p.file, p.defs, err)
+		}
+		m = &module{code, map[string]driver.Function{}}
+		ps.modules[p.key()] = m
+	}
+	f, ok := m.functions[kernel]
+	if !ok {
+		var err error
+		if f, err = m.code.Function(kernel); err != nil {
+			return f, fmt.Errorf("%s%s has no kernel %s: %w", p.file, p.defs, kernel, err)
+		}
+		m.functions[kernel] = f
+	}
+	return f, nil
+}
+
+// compile takes a program from the cache or compiles it.
+func (ps *programs) compile(p program) (image []byte, log string, err error) {
+	src, err := ps.target.source(p)
+	if err != nil {
+		return nil, "", err
+	}
+	key := cacheKey(src, ps.target.compiler)
+	if image, log, ok := ps.cache.load(key); ok {
+		return image, log, nil
+	}
+	if image, log, err = driver.Compile(src); err != nil {
+		return nil, log, fmt.Errorf("%w\nmacros:%s", err, p.defs)
+	}
+	ps.cache.store(key, image, log)
+	return image, log, nil
+}
+
+func (ps *programs) close() (err error) {
+	for _, m := range ps.modules {
+		if e := m.code.Unload(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
