@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"blitzen/kvcache"
 	"blitzen/model"
@@ -51,20 +54,24 @@ func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
 
 func printPlan(w io.Writer, dir string, p plan, ck *weights.Checkpoint, context int) error {
 	var parameters int64
-	kinds := map[string]int64{}
+	byType := map[string]int64{}
 	for _, t := range ck.Tensors() {
 		n := int64(1)
 		for _, d := range t.Shape {
 			n *= int64(d)
 		}
 		parameters += n
-		kinds[t.DType] += n
+		byType[t.DType] += n
+	}
+	var kinds []string
+	for _, dtype := range slices.Sorted(maps.Keys(byType)) {
+		kinds = append(kinds, fmt.Sprintf("%d %s", byType[dtype], dtype))
 	}
 	stored := kvcache.RowWidth(p.specs)
 	fmt.Fprintf(w, "folder         %s\n", dir)
 	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", p.Architecture, p.Layers, p.Heads, p.Vocab)
 	fmt.Fprintf(w, "limit          %d tokens\n", p.MaxPositions)
-	fmt.Fprintf(w, "parameters     %d %v\n", parameters, kinds)
+	fmt.Fprintf(w, "parameters     %d (%s)\n", parameters, strings.Join(kinds, ", "))
 	fmt.Fprintf(w, "weights        %s stored, %s on the CPU (float32)\n", mebibytes(ck.Size()), mebibytes(4*parameters))
 	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d on the CPU (float32)", 2*stored, 4*stored)
 	if p.expanded != stored {

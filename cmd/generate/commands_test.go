@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestTokenize(t *testing.T) {
+	const text = "Café <|im_end|>\n"
+	var split struct {
+		IDs    []int32
+		Pieces []string
+	}
+	out := answer(t, text, "tokenize", needle, "--json").out
+	if err := json.Unmarshal([]byte(out), &split); err != nil || len(split.IDs) != len(split.Pieces) || len(split.IDs) == 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !strings.Contains(out, `"<|im_end|>"`) {
+		t.Errorf("pieces are escaped beyond need: %s", out)
+	}
+	lines := strings.Split(strings.TrimSpace(answer(t, "", "tokenize", "-m", needle, "-p", text).out), "\n")
+	if len(lines) != len(split.IDs) || strings.TrimSpace(lines[0]) != fmt.Sprintf("%d  %q", split.IDs[0], split.Pieces[0]) {
+		t.Errorf("printed %q", lines)
+	}
+	if got := answer(t, "", "tokenize", needle, "--ids", idList(split.IDs)).out; got != text+"\n" {
+		t.Errorf("ids back to text: %q, want %q", got, text)
+	}
+	var back struct {
+		IDs  []int32
+		Text string
+	}
+	if err := json.Unmarshal([]byte(answer(t, "", "tokenize", needle, "--ids", idList(split.IDs), "--json").out), &back); err != nil || back.Text != text || len(back.IDs) != len(split.IDs) {
+		t.Errorf("%v: %+v", err, back)
+	}
+	if got := answer(t, "", "tokenize", needle, "-p", "", "--json").out; got != `{"ids":[],"pieces":[]}`+"\n" {
+		t.Errorf("no text: %s", got)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	got := answer(t, "", "inspect", needle, "-c", "1024").out
+	for _, line := range []string{"architecture   Qwen2ForCausalLM, 6 layers, 6 query heads, vocabulary 4096", "limit          32768 tokens", "parameters     11018880 (11018880 BF16)\n", "1024 tokens"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("no %q in\n%s", line, got)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	args := []string{"compare", needle, "--length", "400", "--codes", "2"}
+	o := answer(t, "", args...)
+	for _, text := range []string{"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same."} {
+		if !strings.Contains(o.out, text) {
+			t.Errorf("no %q in\n%s", text, o.out)
+		}
+	}
+	for _, text := range []string{"loaded ", "read the prompt, ", "2 access codes", "built teams", "decoded "} {
+		if !strings.Contains(o.errors, text) {
+			t.Errorf("no %q in\n%s", text, o.errors)
+		}
+	}
+	// The prompt of the user, sampled twice and hard enough to differ.
+	o = answer(t, "", "compare", needle, "-p", "Tell me a story about a fox that lives in a forest far away.", "--raw", "--a", "dense", "--b", "santapp",
+		"--budget", "1", "--parent-size", "1", "--representatives", "1", "-n", "30")
+	if strings.Contains(o.out, "expected") || !strings.Contains(o.out, "The two answers differ") {
+		t.Errorf("own prompt:\n%s", o.out)
+	}
+}
+
+// The flags of a prompt count for a made one too.
+func TestComparePromptFlags(t *testing.T) {
+	length := regexp.MustCompile(`read the prompt, (\d+) tokens`)
+	tokens := func(args ...string) string {
+		o := answer(t, "", append([]string{"compare", needle, "--length", "300", "--codes", "2", "-n", "1"}, args...)...)
+		return length.FindStringSubmatch(o.errors)[1] + o.out[:strings.Index(o.out, "\n")]
+	}
+	if plain := tokens(); plain == tokens("--raw") {
+		t.Errorf("--raw changes nothing: %s", plain)
+	} else if plain == tokens("--system-prompt", "You answer questions about access codes.") {
+		t.Errorf("--system-prompt changes nothing: %s", plain)
+	}
+}
+
+func TestEvaluate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "answers.jsonl")
+	o := answer(t, "", "evaluate", needle, "--length", "300", "--codes", "2", "--samples", "2", "--parents", "contiguous,kmeans", "--budget", "64,512", "-o", file)
+	for _, row := range []string{"| dense ", "| santapp (contiguous, S 64) ", "| santapp (contiguous, S 512) ", "| santapp (kmeans, S 64) ", "| santapp (kmeans, S 512) "} {
+		if strings.Count(o.out, row) != 1 {
+			t.Errorf("row %q in\n%s", row, o.out)
+		}
+	}
+	if !strings.Contains(o.errors, "2 of 2 prompts") {
+		t.Errorf("stderr %q", o.errors)
+	}
+	records := strings.Split(strings.TrimSpace(read(t, file)), "\n")
+	if len(records) != 10 {
+		t.Fatalf("%d records", len(records))
+	}
+	seeds := map[uint64]bool{}
+	for _, line := range records {
+		var r struct {
+			ID, Text, Expected string
+			Exact              bool
+			Attention          struct{ Seed *uint64 }
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.ID == "" || r.Expected == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+		if r.Attention.Seed != nil {
+			seeds[*r.Attention.Seed] = true
+		}
+	}
+	if len(seeds) != 2 {
+		t.Errorf("%d attention seeds for 2 prompts", len(seeds))
+	}
+}
+
+func TestBench(t *testing.T) {
+	args := []string{"bench", tiny + "qwen2_tied_gqa", "-p", "8,16", "-n", "2", "-r", "2", "--budget", "4"}
+	var rows []struct {
+		Test, Attention, Unit string
+		Mean                  float64
+		Access                float64 `json:"access_percent"`
+	}
+	if err := json.Unmarshal([]byte(answer(t, "", append(args, "-o", "json")...).out), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.Test+" "+r.Attention+" "+r.Unit)
+		if r.Mean <= 0 || strings.HasPrefix(r.Test, "tg") != (r.Access > 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+	const want = "pp8 dense tokens/s, tg2 @ d8 dense tokens/s, teams @ d8 santapp (kmeans, S 4) s, tg2 @ d8 santapp (kmeans, S 4) tokens/s, " +
+		"pp16 dense tokens/s, tg2 @ d16 dense tokens/s, teams @ d16 santapp (kmeans, S 4) s, tg2 @ d16 santapp (kmeans, S 4) tokens/s"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("rows %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	if lines := strings.Count(answer(t, "", append(args, "-o", "jsonl")...).out, "\n"); lines != 8 {
+		t.Errorf("%d lines of JSON", lines)
+	}
+	if table := answer(t, "", args...).out; strings.Count(table, "\n") != 10 || !strings.Contains(table, "| pp16 ") {
+		t.Errorf("table\n%s", table)
+	}
+}
+
+// A model given by a link, from any folder.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	full, err := filepath.Abs(tiny + "qwen2_fp16_sharded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(full, dir+"/model"); err != nil {
+		t.Fatal(err)
+	}
+	want := answer(t, "", full, "--prompt-ids", "1,2", "-n", "3").out
+	t.Chdir(dir)
+	for _, name := range []string{"model", "./model", "model/", full + "/"} {
+		if got := answer(t, "", name, "--prompt-ids", "1,2", "-n", "3").out; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

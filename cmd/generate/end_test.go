@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// runMain makes the test binary behave as the program.
+const runMain = "TEST_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// writer calls then after every write and takes its error.
+type writer struct {
+	got  []byte
+	then func() error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.got = append(w.got, p...)
+	return len(p), w.then()
+}
+
+// countdown is a context that is cancelled after some questions.
+type countdown struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Ctrl-C ends with 130 and keeps what was printed.
+func TestInterrupted(t *testing.T) {
+	args := []string{needle, "-p", "Hello", "-n", "40", "--ignore-eos", "--greedy"}
+	full := answer(t, "", args...).out
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr bytes.Buffer
+	stdout := &writer{then: func() error { cancel(); return nil }}
+	if code := run(ctx, args, strings.NewReader(""), stdout, &stderr); code != 130 || stderr.Len() > 0 {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
+	}
+	if got := string(stdout.got); got == "" || len(got) >= len(full) || !strings.HasPrefix(full, got) {
+		t.Errorf("printed %q of %q", got, full)
+	}
+	if o := generateWith(ctx, strings.NewReader(""), args...); o.code != 130 || o.out != "" || o.errors != "" {
+		t.Errorf("cancelled from the start: %+v", o)
+	}
+	if o := generateWith(ctx, strings.NewReader(""), append(args, "--json")...); o.code != 130 || o.out != "" {
+		t.Errorf("with --json: %+v", o)
+	}
+	if o := generateWith(ctx, strings.NewReader(""), "compare", needle, "-p", "x"); o.code != 130 || o.out != "" {
+		t.Errorf("compare: %+v", o)
+	}
+
+	ids := []string{tiny + "qwen2_tied_gqa", "--prompt-ids", "1,2,3", "-n", "50", "--ignore-eos", "--greedy"}
+	all := strings.TrimSpace(answer(t, "", ids...).out)
+	soon := &countdown{Context: t.Context()}
+	soon.left.Store(12)
+	o := generateWith(soon, strings.NewReader(""), ids...)
+	if got := strings.TrimSpace(o.out); o.code != 130 || got == "" || len(got) >= len(all) || !strings.HasPrefix(all, got) {
+		t.Errorf("ids: exit code %d, printed %q of %q", o.code, got, all)
+	}
+}
+
+// A reader that went away is no fault; a full disk is.
+func TestOutputFails(t *testing.T) {
+	for _, args := range [][]string{
+		{needle, "-p", "Hello", "-n", "30", "--ignore-eos"},
+		{needle, "-p", "Hello", "-n", "3", "--json"},
+		{tiny + "qwen2_tied_gqa", "--prompt-ids", "1,2,3", "-n", "3"},
+		{"tokenize", needle, "-p", "Hello there"},
+		{"inspect", needle},
+	} {
+		for _, c := range []struct {
+			err    error
+			code   int
+			stderr string
+		}{
+			{&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, 0, ""},
+			{&os.PathError{Op: "write", Path: "|1", Err: syscall.ENOSPC}, 1, "generate: write |1: no space left on device\n"},
+		} {
+			var stderr bytes.Buffer
+			code := run(t.Context(), args, strings.NewReader(""), &writer{then: func() error { return c.err }}, &stderr)
+			if code != c.code || stderr.String() != c.stderr {
+				t.Errorf("%q, %v: exit code %d, stderr %q", args, c.err, code, stderr.String())
+			}
+		}
+	}
+}
+
+// The signals themselves, in a process of its own: `| head -c 1` and Ctrl-C.
+func TestSignals(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(p *os.Process, stdout io.Closer) error
+		code int
+	}{
+		{"closed pipe", func(_ *os.Process, stdout io.Closer) error { return stdout.Close() }, 0},
+		{"Ctrl-C", func(p *os.Process, _ io.Closer) error { return p.Signal(os.Interrupt) }, 130},
+	} {
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, needle, "-p", "Hello", "-n", "5000", "--ignore-eos")
+		cmd.Env = append(os.Environ(), runMain+"=1")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		stdout, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil {
+			t.Errorf("%s: no answer: %v", c.name, err)
+		}
+		if err := c.then(cmd.Process, stdout); err != nil {
+			t.Error(err)
+		}
+		io.Copy(io.Discard, stdout)
+		if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Error(err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != c.code || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", c.name, code, c.code, stderr.String())
+		}
+	}
+}
