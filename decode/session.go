@@ -46,7 +46,8 @@ type Session struct {
 	tokens []int32 // what the rows hold, then the token that the next step is fed
 	prompt int     // rows that Prefill wrote
 	ahead  []pending
-	last   []int64 // counters as of the last token returned
+	last   []int64 // counters as of the last token returned; nil before
+	stale  bool    // the logits are of a discarded step
 }
 
 // tensors are everything that changes from step to step.

@@ -2,7 +2,9 @@ package decode
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 
 	"blitzen/device"
 	"blitzen/model"
@@ -67,6 +69,7 @@ func (s *Session) launch() error {
 		}
 		s.step = step
 	}
+	s.stale = false
 	if err := s.step.Run(); err != nil {
 		return fmt.Errorf("decode at position %d: %w", len(s.tokens)-1+len(s.ahead), err)
 	}
@@ -104,7 +107,7 @@ func (s *Session) collect(p pending) (Token, error) {
 		return Token{}, fmt.Errorf("the logits at position %d are not finite: the checkpoint is damaged or its numbers overflow", len(s.tokens)-1)
 	}
 	s.last = counts
-	t := Token{ID: id[0]}
+	t := Token{ID: id[0], LogProb: float32(math.NaN())}
 	if s.opts.TopLogProbs == 0 {
 		return t, nil
 	}
@@ -126,11 +129,14 @@ func (s *Session) collectLogProbs(p pending, t Token) (Token, error) {
 	return t, nil
 }
 
-// Logits are those of the last step, [vocab]. With a step queued ahead they
-// would be of that one: an error.
+// Logits are those that the last token was drawn from, [vocab]. Where a step
+// was queued ahead they are lost: an error.
 func (s *Session) Logits() ([]float32, error) {
-	if len(s.ahead) > 0 {
-		return nil, fmt.Errorf("a later step is already under way")
+	switch {
+	case s.last == nil:
+		return nil, errors.New("no token has been decoded yet")
+	case len(s.ahead) > 0 || s.stale:
+		return nil, errors.New("a step that was queued ahead has overwritten the logits")
 	}
 	return device.Read[float32](s.dev, s.t.logits)
 }
@@ -138,7 +144,7 @@ func (s *Session) Logits() ([]float32, error) {
 // Force replaces the last token by id: teacher forcing.
 func (s *Session) Force(id int32) error {
 	if len(s.tokens) <= s.prompt {
-		return fmt.Errorf("no token has been decoded yet")
+		return errors.New("no token has been decoded yet")
 	}
 	s.tokens[len(s.tokens)-1] = id
 	return s.rewind()
@@ -153,10 +159,11 @@ func (s *Session) Truncate(n int) error {
 	return s.rewind()
 }
 
-// rewind makes the device's state that of s.tokens: a step queued ahead is
-// forgotten, its row will be written again.
+// rewind makes the device's state that of s.tokens.
 func (s *Session) rewind() error {
-	s.ahead = nil
+	if err := s.discard(); err != nil {
+		return err
+	}
 	n := len(s.tokens)
 	seen := make([]int32, s.t.seen.Len())
 	for _, id := range s.tokens {
@@ -172,4 +179,18 @@ func (s *Session) rewind() error {
 		}
 	}
 	return nil
+}
+
+// discard forgets a step queued ahead: its row will be written again, and what
+// it read does not count.
+func (s *Session) discard() error {
+	if len(s.ahead) == 0 {
+		return nil
+	}
+	s.ahead, s.stale = nil, true
+	counts := s.last
+	if counts == nil {
+		counts = make([]int64, s.backend.Counters().Len())
+	}
+	return device.Write(s.dev, s.backend.Counters(), counts)
 }
