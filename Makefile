@@ -6,7 +6,10 @@ export GOEXPERIMENT := simd
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 
-.PHONY: setup build test lint check fuzz bench clean
+# The model that demo answers with.
+MODEL ?= models/needle-qwen2
+
+.PHONY: setup build demo test lint check fuzz bench clean
 
 setup: # tools, Go modules, and the static library of the tokenizer
 	@tools/setup/check.sh
@@ -15,6 +18,9 @@ setup: # tools, Go modules, and the static library of the tokenizer
 
 build: setup
 	go build -trimpath -ldflags '-s -w -extldflags=-Wl,--gc-sections' -o bin/generate ./cmd/generate
+
+demo: build # one long prompt, answered with exact and with sampled attention
+	@bin/generate compare --length 4096 --codes 8 --budget 256 $(MODEL)
 
 test: setup
 	go vet ./...

@@ -21,7 +21,25 @@ type attentionFlags struct {
 	parents         string
 	parentSize      int
 	representatives int
+	cluster         string
 	seed            uint64
+	groups          groups
+}
+
+// groups keeps the teams of one prompt for methods that differ in budget or
+// seed alone; nil keeps nothing.
+type groups map[santapp.Config]santapp.Teams
+
+func (g groups) of(cfg santapp.Config, group func() (santapp.Teams, error)) (santapp.Teams, error) {
+	cfg.Budget, cfg.Seed = 0, 0
+	if t, ok := g[cfg]; ok {
+		return t, nil
+	}
+	t, err := group()
+	if err == nil && g != nil {
+		g[cfg] = t
+	}
+	return t, err
 }
 
 const attentionNames = "santapp, dense"
@@ -39,6 +57,7 @@ func (a *attentionFlags) register(f *pflag.FlagSet) {
 func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
 	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous")
+	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 	a.registerSizes(f, seed)
 }
 
@@ -62,7 +81,11 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 		cfg, err := a.santapp()
 		return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
 			cfg.Seed = seed
-			return santapp.Build(ctx, l.Device, c, l.Model.Config().Heads, cfg, progress)
+			t, err := a.groups.of(cfg, func() (santapp.Teams, error) { return santapp.Group(ctx, l.Device, c, cfg, progress) })
+			if err != nil {
+				return nil, err
+			}
+			return santapp.New(l.Device, c, l.Model.Config().Heads, t, cfg)
 		}, err
 	}
 	return nil, usagef("%s %q: want one of %s", flag, a.name, attentionNames)
@@ -89,9 +112,12 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 	if err != nil {
 		return santapp.Config{}, usageError{err}
 	}
+	if a.cluster != "latent" && a.cluster != "row" {
+		return santapp.Config{}, usagef("--cluster %q: want one of latent, row", a.cluster)
+	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
-		Budget: a.budget, Parents: parents,
+		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row",
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}
@@ -112,7 +138,11 @@ func (a attentionFlags) label() string {
 	if a.name == "dense" {
 		return "dense"
 	}
-	return fmt.Sprintf("%s (%s, S %d)", a.name, a.parents, a.budget)
+	row := ""
+	if a.cluster == "row" {
+		row = " whole rows"
+	}
+	return fmt.Sprintf("%s (%s%s, S %d)", a.name, a.parents, row, a.budget)
 }
 
 // attentionReport is what results say of the method and its reads.
@@ -122,6 +152,7 @@ type attentionReport struct {
 	Parents         string  `json:"parents,omitempty"`
 	ParentSize      int     `json:"parent_size,omitempty"`
 	Representatives int     `json:"representatives,omitempty"`
+	Cluster         string  `json:"cluster,omitempty"`
 	Seed            *uint64 `json:"seed,omitempty"`
 	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
 	SelectedPercent float64 `json:"selected_percent"` // without representatives
@@ -136,6 +167,7 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	}
 	if a.name != "dense" {
 		r.Budget, r.Parents, r.ParentSize, r.Representatives, r.Seed = a.budget, a.parents, a.parentSize, a.representatives, &seed
+		r.Cluster = a.cluster
 	}
 	return r
 }

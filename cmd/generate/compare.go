@@ -150,6 +150,9 @@ func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, 
 	if err != nil {
 		return out, err
 	}
+	if err := flags.printSpread(cmd.ErrOrStderr(), o.loaded, s); err != nil {
+		return out, err
+	}
 	begin := time.Now()
 	if err := s.Build(build); err != nil {
 		return out, err

@@ -24,6 +24,7 @@ type evaluateFlags struct {
 	taskFlags
 	attentionFlags
 	methods, budgets string
+	clusters         string
 	samples          int
 	maxTokens        int
 	output           string
@@ -40,6 +41,7 @@ func newEvaluateCommand() *cobra.Command {
 		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by the methods `NAMES`: "+attentionNames)
 		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
 		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous")
+		f.StringVar(&e.clusters, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
 		e.registerSizes(f, "0; each prompt has its own stream")
 	})
 	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {
@@ -110,16 +112,11 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 			arms = append(arms, &arm{attentionFlags: flags})
 			continue
 		}
-		for _, parents := range choices(e.parents) {
-			for _, budget := range choices(e.budgets) {
-				n, err := strconv.Atoi(budget)
-				if err != nil {
-					return nil, usagef("--budget %q: want whole numbers, separated by commas", budget)
-				}
-				flags.parents, flags.budget = parents, n
-				arms = append(arms, &arm{attentionFlags: flags})
-			}
+		more, err := e.sampled(flags)
+		if err != nil {
+			return nil, err
 		}
+		arms = append(arms, more...)
 	}
 	for _, a := range arms {
 		if err := a.check("--attention"); err != nil {
@@ -128,6 +125,24 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 	}
 	if len(arms) == 0 || e.samples < 1 || e.maxTokens < 1 {
 		return nil, usagef("nothing to do: --attention %q, --samples %d, -n %d", e.methods, e.samples, e.maxTokens)
+	}
+	return arms, nil
+}
+
+// sampled are the arms of one sampled method: those that share teams stand
+// together.
+func (e *evaluateFlags) sampled(flags attentionFlags) ([]*arm, error) {
+	var arms []*arm
+	for _, flags.cluster = range choices(e.clusters) {
+		for _, flags.parents = range choices(e.parents) {
+			for _, budget := range choices(e.budgets) {
+				var err error
+				if flags.budget, err = strconv.Atoi(budget); err != nil {
+					return nil, usagef("--budget %q: want whole numbers, separated by commas", budget)
+				}
+				arms = append(arms, &arm{attentionFlags: flags})
+			}
+		}
 	}
 	return arms, nil
 }
@@ -150,7 +165,9 @@ func (e *evaluateFlags) sample(cmd *cobra.Command, o *opened, i int, arms []*arm
 	if err := s.Prefill(cmd.Context(), q.ids, nil); err != nil {
 		return err
 	}
+	teams := groups{}
 	for _, a := range arms {
+		a.groups = teams
 		seed := eval.PromptSeed(e.attentionFlags.seed, q.ID)
 		record, err := e.answer(cmd, o, s, a, q, seed)
 		if err != nil {

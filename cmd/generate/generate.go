@@ -165,6 +165,11 @@ func (r *generation) run(prompt given) error {
 	if err := timed(&r.report.Timings.PromptMS, func() error { return s.Prefill(r.cmd.Context(), ids, bar.stage("reading the prompt")) }); err != nil {
 		return err
 	}
+	if r.verbose {
+		if err := r.printSpread(r.cmd.ErrOrStderr(), r.loaded, s); err != nil {
+			return err
+		}
+	}
 	if err := timed(&r.report.Timings.BuildMS, func() error { return s.Build(build) }); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"blitzen/device"
 	"blitzen/kvcache"
 	"blitzen/model"
+	"blitzen/model/deepseekv2"
 	"blitzen/model/qwen2"
 	"blitzen/weights"
 )
@@ -20,7 +21,7 @@ type plan struct {
 	model.Config
 	specs    []kvcache.Spec
 	expanded int // numbers a token would store as keys and values of every head
-	load     func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error)
+	load     loadFunc
 }
 
 // planModel checks config.json. This switch is the one place that knows all
@@ -33,11 +34,26 @@ func planModel(fields *model.Fields) (plan, error) {
 	switch {
 	case slices.Contains(names, qwen2.Architecture):
 		cfg, err := qwen2.ReadConfig(fields)
-		return plan{cfg.Config, cfg.CacheSpec(), kvcache.RowWidth(cfg.CacheSpec()), func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error) {
-			return qwen2.Load(dev, from, cfg, rows)
-		}}, err
+		return plan{cfg.Config, cfg.CacheSpec(), kvcache.RowWidth(cfg.CacheSpec()), loader(qwen2.Load, cfg)}, err
+	case slices.Contains(names, deepseekv2.Architecture):
+		cfg, err := deepseekv2.ReadConfig(fields)
+		return plan{cfg.Config, cfg.CacheSpec(), cfg.ExpandedWidth(), loader(deepseekv2.Load, cfg)}, err
 	}
-	return plan{}, fmt.Errorf("config.json: architectures is %q; supported is %q", names, qwen2.Architecture)
+	return plan{}, fmt.Errorf("config.json: architectures is %q; supported are %q and %q", names, qwen2.Architecture, deepseekv2.Architecture)
+}
+
+// loadFunc reads weights for forward passes of up to rows tokens.
+type loadFunc func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error)
+
+// loader is an architecture's Load with its configuration filled in.
+func loader[C any, M model.Model](load func(device.Device, *weights.Checkpoint, C, int) (M, error), cfg C) loadFunc {
+	return func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error) {
+		m, err := load(dev, from, cfg, rows)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
 }
 
 // loaded is a model ready to run. Close releases everything.
