@@ -167,7 +167,9 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	}
 	if a.name != "dense" {
 		r.Budget, r.Parents, r.ParentSize, r.Representatives, r.Seed = a.budget, a.parents, a.parentSize, a.representatives, &seed
-		r.Cluster = a.cluster
+		if access.Vectors == 1 { // a latent cache
+			r.Cluster = a.cluster
+		}
 	}
 	return r
 }

@@ -70,7 +70,7 @@ func TestRefusedCheckpoints(t *testing.T) {
 			setField(t, dir, "num_key_value_heads", 3)
 		}, "qwen2: config.json: num_attention_heads is 3, which does not divide hidden_size = 64"},
 		{"heads not divisible", "qwen2_untied_mha", config("num_key_value_heads", 3), "qwen2: config.json: num_attention_heads is 4, which num_key_value_heads = 3 does not divide"},
-		{"architecture", "qwen2_untied_mha", config("architectures", []string{"LlamaForCausalLM"}), `config.json: architectures is ["LlamaForCausalLM"]; supported is "Qwen2ForCausalLM"`},
+		{"architecture", "qwen2_untied_mha", config("architectures", []string{"LlamaForCausalLM"}), `config.json: architectures is ["LlamaForCausalLM"]; supported are "Qwen2ForCausalLM" and "DeepseekV2ForCausalLM"`},
 		{"no architecture", "qwen2_untied_mha", config("architectures", nil), "config.json: architectures is missing; it changes the result and has no default"},
 		{"rope type", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "longrope", "factor": 2}), `qwen2: config.json: rope_scaling: rope_type is "longrope"; supported are "default" and "yarn"`},
 		{"rope type, other spelling", "qwen2_untied_mha", config("rope_parameters", map[string]any{"rope_type": "llama3", "rope_theta": 1e4}), `qwen2: config.json: rope_parameters: rope_type is "llama3"; supported are "default" and "yarn"`},
