@@ -52,7 +52,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	args := []string{"compare", needle, "--length", "400", "--codes", "2"}
+	args := []string{"compare", needle, "--length", "200", "--codes", "2"}
 	o := answer(t, "", args...)
 	for _, text := range []string{"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same."} {
 		if !strings.Contains(o.out, text) {
@@ -76,7 +76,7 @@ func TestCompare(t *testing.T) {
 func TestComparePromptFlags(t *testing.T) {
 	length := regexp.MustCompile(`read the prompt, (\d+) tokens`)
 	tokens := func(args ...string) string {
-		o := answer(t, "", append([]string{"compare", needle, "--length", "300", "--codes", "2", "-n", "1"}, args...)...)
+		o := answer(t, "", append([]string{"compare", needle, "--length", "160", "--codes", "2", "-n", "1"}, args...)...)
 		return length.FindStringSubmatch(o.errors)[1] + o.out[:strings.Index(o.out, "\n")]
 	}
 	if plain := tokens(); plain == tokens("--raw") {
@@ -88,7 +88,7 @@ func TestComparePromptFlags(t *testing.T) {
 
 func TestEvaluate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "answers.jsonl")
-	o := answer(t, "", "evaluate", needle, "--length", "300", "--codes", "2", "--samples", "2", "--parents", "contiguous,kmeans", "--budget", "64,512", "-o", file)
+	o := answer(t, "", "evaluate", needle, "--length", "160", "--codes", "2", "--samples", "2", "--parents", "contiguous,kmeans", "--budget", "64,512", "-o", file)
 	for _, row := range []string{"| dense ", "| santapp (contiguous, S 64) ", "| santapp (contiguous, S 512) ", "| santapp (kmeans, S 64) ", "| santapp (kmeans, S 512) "} {
 		if strings.Count(o.out, row) != 1 {
 			t.Errorf("row %q in\n%s", row, o.out)
