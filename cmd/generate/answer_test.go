@@ -210,7 +210,7 @@ func TestPromptSources(t *testing.T) {
 		{"not read", []string{"--prompt-ids", ids}},
 		{"", []string{"--prompt-ids", "@" + dir + "/ids"}},
 		{"", []string{"--prompt-ids", "@" + dir + "/list"}},
-		{"", []string{"--no-cnv", "--prompt-file", dir + "/prompt"}},
+		{"", []string{"-no-cnv", "--prompt-file", dir + "/prompt"}},
 	} {
 		got := asObject(t, c.stdin, append([]string{needle, "-n", "4"}, c.args...)...)
 		if !slices.Equal(got.TokenIDs, want.TokenIDs) || got.PromptTokens != want.PromptTokens {
@@ -251,7 +251,8 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%v: %d tokens, want %d", c.args, got, c.want)
 		}
 	}
-	if got := tokens("--system-prompt", "Be brief."); got <= whole {
+	got := tokens("--system-prompt", "Be brief.")
+	if got <= whole || got != tokens("-sys", "Be brief.") {
 		t.Errorf("with a system prompt: %d tokens, without %d", got, whole)
 	}
 }

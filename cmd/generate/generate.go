@@ -63,7 +63,7 @@ Face cache. The answer goes to stdout, everything else to stderr.`
 // aliases are the names that other programs have for the same flags.
 func aliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch name {
-	case "predict", "n-predict":
+	case "predict", "n-predict", "max-new-tokens":
 		name = "max-tokens"
 	case "temp":
 		name = "temperature"
@@ -71,7 +71,9 @@ func aliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "repetition-penalty"
 	case "prompt-file":
 		name = "file"
-	case "ignore-chat-template", "no-cnv":
+	case "max-model-len":
+		name = "ctx-size"
+	case "ignore-chat-template", "no-cnv", "no-conversation":
 		name = "raw"
 	case "attention-backend":
 		name = "attention"

@@ -34,11 +34,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.AddCommand(newTokenizeCommand(), newCompareCommand(), newEvaluateCommand(), newBenchCommand(), newInspectCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
-	root.SetArgs(args)
+	root.SetArgs(spellOut(args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return exitCode(root.ExecuteContext(ctx), stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
+		err = asUsage(err) // cobra's own command
+	}
+	return exitCode(err, stderr)
 }
 
 func exitCode(err error, stderr io.Writer) int {

@@ -202,6 +202,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"tokenize", needle, "--ids", "4095,5000"}, "position 1: no token has the id 5000: the tokenizer of ../../models/needle-qwen2 has ids below 4096"},
 		{[]string{"tokenize", needle, "--ids", "1", "-p", "x"}, "--ids and a text both say what to read: use one"},
 		{[]string{"tokenize", needle, "-p", "a\xffb"}, "text is not UTF-8: byte 1 is 0xff"},
+		{[]string{"completion", "bash", "x"}, `unknown command "x" for "generate completion bash"`},
 		{[]string{"tokenize"}, "no MODEL: name a folder with config.json and *.safetensors, or org/name in the Hugging Face cache"},
 	} {
 		o := generate(t, "", c.args...)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,21 @@ func oneModel(cmd *cobra.Command, args []string) error {
 		return usagef("%q is left over: one MODEL is wanted, a text goes with -p; %s", args[1], seeHelp(cmd))
 	}
 	return nil
+}
+
+// spellOut replaces llama.cpp's long flags with one dash, which would be read
+// as -s ys and -n o-cnv.
+func spellOut(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		switch arg {
+		case "-sys":
+			out[i] = "--system-prompt"
+		case "-no-cnv":
+			out[i] = "--raw"
+		}
+	}
+	return out
 }
 
 func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
