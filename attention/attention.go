@@ -31,7 +31,7 @@ type Backend interface {
 	// Attend issues the operations of one layer.
 	Attend(ops *device.Ops, in Input)
 	// Counters is what Attend counts on the device, I64, added to with every
-	// step; nil if the backend does not count. Access explains a copy of it.
+	// step. Access explains a copy of it.
 	Counters() *device.Tensor
 	Access(counters []int64) Access
 	// Tensors are what a saved cache needs to go on with this backend; empty

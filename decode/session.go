@@ -128,7 +128,7 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 			return err
 		}
 		n := min(s.model.MaxRows(), len(ids)-start)
-		if err := s.chunk(ids[start:start+n], start, nil); err != nil {
+		if err := s.chunk(ids[start:start+n], start); err != nil {
 			return fmt.Errorf("prefill at token %d: %w", start, err)
 		}
 		start += n
@@ -160,7 +160,7 @@ func (s *Session) checkPrompt(ids []int32) error {
 }
 
 // chunk feeds tokens at consecutive positions through exact attention.
-func (s *Session) chunk(ids []int32, start int, logits *device.Tensor) error {
+func (s *Session) chunk(ids []int32, start int) error {
 	at := make([]int32, len(ids))
 	for i := range at {
 		at[i] = int32(start + i)
@@ -172,7 +172,7 @@ func (s *Session) chunk(ids []int32, start int, logits *device.Tensor) error {
 	if err := device.Write(s.dev, in.Pos, at); err != nil {
 		return err
 	}
-	return s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, s.prefill, logits) })
+	return s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, s.prefill, nil) })
 }
 
 // Build makes the backend that the next tokens are decoded with and goes back
