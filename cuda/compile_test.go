@@ -65,6 +65,7 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.RMSNorm(x(tokens, hidden), x(tokens, hidden), x(hidden), 1e-6)
 	ops.Linear(x(tokens, hidden+64), x(tokens, hidden), biased)
 	ops.LinearAdd(f(tokens, hidden+64), x(tokens, hidden), w)
+	ops.LinearAdd(p.tensor(device.BF16, tokens, hidden+64), x(tokens, hidden), biased)
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, 64, m.dk), false)
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, m.dk, 64), true)
 	ops.Rotate(q, pos, device.RoPE{InvFreq: f(m.dk / 2), Scale: 1})

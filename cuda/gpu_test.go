@@ -280,40 +280,41 @@ func TestRecordRefuses(t *testing.T) {
 	}
 }
 
-// TestFault lets a kernel write where there is no memory, in another process,
-// since the GPU's context is lost with it.
+// TestFault lets a kernel write where there is no memory, in processes of their
+// own, since a GPU's context is lost with it.
 func TestFault(t *testing.T) {
-	if os.Getenv("BLITZEN_FAULT") == "" {
+	way := os.Getenv("BLITZEN_TEST_FAULT")
+	if way == "" {
 		requireGPU(t, Options{DType: device.F32})
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFault$", "-test.v")
-		cmd.Env = append(os.Environ(), "BLITZEN_FAULT=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		for _, way := range []string{"sync", "queued"} {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestFault$", "-test.v")
+			cmd.Env = append(os.Environ(), "BLITZEN_TEST_FAULT="+way)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", way, err, out)
+			}
 		}
 		return
 	}
-	for _, sync := range []bool{true, false} {
-		d, err := Open(Options{DType: device.F32, Sync: sync})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wild := device.NewTensor("wild", device.I32, &buffer{at: 1 << 60, size: 4}, 1)
-		err = d.Run(func(o *device.Ops) { o.Increment(wild) })
-		if sync && (err == nil || !strings.Contains(err.Error(), "Increment(wild I32[1]): kernel increment")) {
-			t.Errorf("the error does not name the operation: %v", err)
-		}
-		n, err := d.New("n", device.I32, 1)
-		if err == nil {
-			err = d.Fetch(n).Wait(make([]byte, 4))
-		}
-		if err == nil {
-			t.Error("the device goes on after a fault")
-		}
-		if again := d.Run(func(*device.Ops) {}); again == nil || !strings.Contains(again.Error(), "the GPU stopped") {
-			t.Errorf("the error does not stick: %v", again)
-		}
-		if err := d.Close(); err == nil {
-			t.Error("close hides the fault")
-		}
+	d, err := Open(Options{DType: device.F32, Sync: way == "sync"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wild := device.NewTensor("wild", device.I32, &buffer{at: 1 << 60, size: 4}, 1)
+	err = d.Run(func(o *device.Ops) { o.Increment(wild) })
+	if way == "sync" && (err == nil || !strings.Contains(err.Error(), "Increment(wild I32[1]): kernel increment")) {
+		t.Errorf("the error does not name the operation: %v", err)
+	}
+	n, err := d.New("n", device.I32, 1)
+	if err == nil {
+		err = d.Fetch(n).Wait(make([]byte, 4))
+	}
+	if err == nil {
+		t.Error("the device goes on after a fault")
+	}
+	if again := d.Run(func(*device.Ops) {}); again == nil || !strings.Contains(again.Error(), "the GPU stopped") {
+		t.Errorf("the error does not stick: %v", again)
+	}
+	if err := d.Close(); err == nil {
+		t.Error("close hides the fault")
 	}
 }

@@ -127,6 +127,13 @@ func (c *call) scratch(sizes ...int) []vec {
 	return at
 }
 
+// scratchTensor is a contiguous tensor of scratch memory.
+func (c *call) scratchTensor(t device.DType, shape ...int) (*device.Tensor, error) {
+	v := device.NewTensor("scratch", t, nil, shape...)
+	v.Buffer = &buffer{at: driver.Address(c.scratch(v.Bytes())[0]), size: v.Bytes()}
+	return v, c.err
+}
+
 // clear queues zeroing scratch memory.
 func (c *call) clear(at vec, n int) {
 	if c.err == nil && !c.idle() {

@@ -22,25 +22,38 @@ func (k *kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error
 		}
 		into := dst.Slice(1, column, column+part.Shape[0])
 		column += part.Shape[0]
-		c := k.call("matmul")
-		done, err := c.multiply(into, x, part, bias, add)
-		if err == nil && !done {
-			err = k.matmul(into, x, part, bias, add)
-		}
-		if err != nil {
+		if err := k.linearPart(into, x, part, bias, add); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// linearPart multiplies many rows by one part of a weight.
+func (k *kernels) linearPart(dst, x, w, bias *device.Tensor, add bool) error {
+	if add && dst.DType == device.BF16 {
+		return k.linearRounded(dst, x, w, bias)
+	}
+	c := k.call("matmul")
+	p, ok := c.product(dst, x, w, bias)
+	p.Rows, p.Outs, p.Inner, p.Add = x.Shape[0], w.Shape[0], w.Shape[1], add
+	p.LDA, p.LDB, p.LDD = w.Stride[0], x.Stride[0], dst.Stride[0]
+	if ok {
+		if done, err := c.multiply(p, dst, x, w, bias); done || err != nil {
+			return err
+		}
+	}
+	return k.matmul(dst, x, w, bias, add)
+}
+
 // gemvParts is the most parts of a weight that one launch takes.
 const gemvParts = 4
 
 type gemvPart struct {
-	w, bias                  vec
-	ld                       int64
-	outs, column, block, pad int32
+	w, bias             vec
+	ld                  int64
+	outs, column, block int32
+	_                   int32
 }
 
 type gemvArgs struct {
@@ -123,6 +136,33 @@ func biasType(w device.Weight) device.DType {
 	return w.Bias[0].DType
 }
 
+type addArgs struct {
+	dst       mat
+	src, bias vec
+	n         int64
+}
+
+// linearRounded adds a product to BF16 rows. cuBLASLt would round the product
+// and then the sum; here the product is kept in float32.
+func (k *kernels) linearRounded(dst, x, w, bias *device.Tensor) error {
+	rows, n := dst.Shape[0], dst.Shape[1]
+	c := k.call("add").as("DST", dst.DType)
+	if bias == nil {
+		c.as("BIAS", device.F32)
+	} else {
+		c.as("BIAS", bias.DType)
+	}
+	wide, err := c.scratchTensor(device.F32, rows, n)
+	if err != nil {
+		return err
+	}
+	if err := k.linearPart(wide, x, w, nil, false); err != nil {
+		return err
+	}
+	args := addArgs{c.mat(dst), c.vec(wide), c.vec(bias), int64(n)}
+	return launch(c, "add", driver.Grid{X: rows, Y: ceil(n, threads), Z: 1, Threads: threads}, 0, &args)
+}
+
 type matmulArgs struct {
 	dst, x, w           cube
 	step                int64
@@ -170,9 +210,18 @@ func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	return launch(c, "direct", driver.Grid{X: ceil(outs, threads/32), Y: heads, Z: tokens, Threads: threads}, 0, &args)
 }
 
-// headTiles is HeadLinear for many tokens: heads are the batch of a matmul.
+// headTiles is HeadLinear for many tokens: heads are the batch of a product.
 func (k *kernels) headTiles(dst, x, w *device.Tensor, transpose bool) error {
 	c := k.call("matmul").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType).as("BIAS", w.DType)
+	p, ok := c.product(dst, x, w, nil)
+	p.Rows, p.Outs, p.Inner, p.Batch, p.TransA = x.Shape[0], dst.Shape[2], x.Shape[2], x.Shape[1], transpose
+	p.LDA, p.LDB, p.LDD = w.Stride[1], x.Stride[0], dst.Stride[0]
+	p.StrideA, p.StrideB, p.StrideD = w.Stride[0], x.Stride[1], dst.Stride[1]
+	if ok {
+		if done, err := c.multiply(p, dst, x, w, nil); done || err != nil {
+			return err
+		}
+	}
 	byHead := func(v cube) cube { return cube{v.p, v.s1, v.s0} }
 	args := matmulArgs{
 		dst: byHead(c.cube(dst)), x: byHead(c.cube(x)), w: c.cube(w), step: 1,

@@ -65,34 +65,32 @@ func pointerAlign(at vec) int {
 	return a
 }
 
-// multiply computes dst (+)= x·wᵀ + bias for one part of a weight; done is false
-// when cuBLASLt cannot.
-func (c *call) multiply(dst, x, w, bias *device.Tensor, add bool) (done bool, err error) {
+// product describes the types, alignment and workspace of dst = x·wᵀ; the
+// caller adds sizes and strides. ok is false when cuBLASLt has no such types.
+func (c *call) product(dst, x, w, bias *device.Tensor) (p driver.Product, ok bool) {
+	p = driver.Product{
+		TypeAB: blasTypes[w.DType], TypeD: blasTypes[dst.DType], Bias: bias != nil, Batch: 1,
+		AlignA: pointerAlign(c.vec(w)), AlignB: pointerAlign(c.vec(x)), AlignD: pointerAlign(c.vec(dst)),
+		Workspace: workspaceSize,
+	}
+	return p, x.DType == w.DType && w.DType.Float() && (bias == nil || bias.DType == dst.DType)
+}
+
+// multiply computes a product; done is false when cuBLASLt cannot.
+func (c *call) multiply(p driver.Product, dst, x, w, bias *device.Tensor) (done bool, err error) {
 	k := c.k
 	if c.err != nil || k.plan != nil {
 		return false, c.err
 	}
-	if x.DType != w.DType || bias != nil && bias.DType != dst.DType {
-		return false, nil
-	}
-	at, from, weight := c.vec(dst), c.vec(x), c.vec(w)
-	shape := driver.Product{
-		Rows: x.Shape[0], Outs: w.Shape[0], Inner: w.Shape[1],
-		LDA: w.Stride[0], LDB: x.Stride[0], LDD: dst.Stride[0],
-		TypeAB: blasTypes[w.DType], TypeD: blasTypes[dst.DType],
-		Batch: 1, Bias: bias != nil,
-		AlignA: pointerAlign(weight), AlignB: pointerAlign(from), AlignD: pointerAlign(at),
-		Workspace: workspaceSize,
-	}
-	plan, err := k.products.plan(shape)
+	plan, err := k.products.plan(p)
 	if err != nil || plan == nil {
 		return false, err
 	}
 	if k.rehearsal {
 		return true, nil
 	}
-	err = k.gpu.stream.Multiply(k.products.handle, plan, driver.Address(at), driver.Address(from), driver.Address(weight),
-		driver.Address(c.vec(bias)), add, driver.Address(k.products.workspace))
+	err = k.gpu.stream.Multiply(k.products.handle, plan, driver.Address(c.vec(dst)), driver.Address(c.vec(x)), driver.Address(c.vec(w)),
+		driver.Address(c.vec(bias)), driver.Address(k.products.workspace))
 	if err == nil && k.gpu.opts.Sync {
 		err = k.gpu.stream.Wait()
 	}

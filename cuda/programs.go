@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -94,14 +95,28 @@ func newTarget(capability int) (target, error) {
 	return t, err
 }
 
-// source is a program ready for the compiler.
+// source is a program ready for the compiler, with the headers that it needs.
 func (t target) source(p program) (driver.Source, error) {
 	text, err := p.text()
 	options := []string{"--gpu-architecture=" + t.arch, "--std=c++17", "--ptxas-options=-v"}
-	return driver.Source{
-		Name: p.file + ".cu", Text: text, Headers: t.headers,
+	s := driver.Source{
+		Name: p.file + ".cu", Text: text, Headers: map[string]string{},
 		Options: append(options, strings.Fields(p.defs)...),
-	}, err
+	}
+	t.include(s.Headers, text)
+	return s, err
+}
+
+var includes = regexp.MustCompile(`(?m)^#include "(.+)"`)
+
+// include adds the headers that a text names, and theirs.
+func (t target) include(found map[string]string, text string) {
+	for _, m := range includes.FindAllStringSubmatch(text, -1) {
+		if header, ok := t.headers[m[1]]; ok && found[m[1]] == "" {
+			found[m[1]] = header
+			t.include(found, header)
+		}
+	}
 }
 
 // programs compiles and loads kernels when they are first used.

@@ -75,10 +75,11 @@ func (u *uploader) send(dst driver.Address, src []byte) error {
 func copyParallel(dst, src []byte) {
 	const piece = 1 << 20
 	var wg sync.WaitGroup
-	for ; len(src) > piece; dst, src = dst[piece:], src[piece:] {
-		wg.Go(func() { copy(dst[:piece], src) })
+	for at := piece; at < len(src); at += piece {
+		end := min(at+piece, len(src))
+		wg.Go(func() { copy(dst[at:end], src[at:end]) })
 	}
-	copy(dst, src)
+	copy(dst[:min(piece, len(src))], src)
 	wg.Wait()
 }
 

@@ -56,6 +56,7 @@ const (
 	prefWorkspace        = 1
 	prefReduction        = 3
 	prefAlign            = 5 // of A; B, C, D follow
+	reductionNone        = 0 // no split products
 	reductionComputeType = 2 // partial sums of a split product in float32, added in order
 )
 
@@ -70,6 +71,7 @@ type Product struct {
 	StrideD           int
 	TransA            bool // A is stored [b, i, o]
 	Bias              bool // of D's type
+	Add               bool // D's contents are added; a BF16 sum is rounded twice
 	AlignA, AlignB    int  // bytes that the addresses are multiples of
 	AlignD            int
 	Workspace         int // bytes that the product may use
@@ -80,6 +82,7 @@ type Plan struct {
 	desc, a, b, d unsafe.Pointer
 	algo          C.struct_shim_heuristic
 	workspace     int
+	add           bool
 }
 
 // ErrNoPlan says that cuBLASLt cannot compute a product.
@@ -88,7 +91,7 @@ var ErrNoPlan = errors.New("cuBLASLt has no algorithm for this product")
 // Plan asks cuBLASLt for its best algorithm, whose results do not depend on
 // the order in which blocks run.
 func (h BLASHandle) Plan(p Product) (*Plan, error) {
-	plan := &Plan{workspace: p.Workspace}
+	plan := &Plan{workspace: p.Workspace, add: p.Add}
 	if err := plan.describe(p); err != nil {
 		plan.Destroy()
 		return nil, err
@@ -129,7 +132,11 @@ func (plan *Plan) choose(h BLASHandle, p Product) error {
 	defer C.shim_cublasLtMatmulPreferenceDestroy(pref)
 	workspace := C.uint64_t(p.Workspace)
 	b.do("cublasLtMatmulPreferenceSetAttribute", C.shim_cublasLtMatmulPreferenceSetAttribute(pref, prefWorkspace, unsafe.Pointer(&workspace), 8))
-	for attr, v := range map[C.int]int{prefReduction: reductionComputeType, prefAlign: p.AlignA, prefAlign + 1: p.AlignB, prefAlign + 2: p.AlignD, prefAlign + 3: p.AlignD} {
+	reduction := reductionComputeType
+	if p.TypeD == BlasBF16 && p.Bias {
+		reduction = reductionNone // a split product is rounded to BF16 before the bias is added, and again after
+	}
+	for attr, v := range map[C.int]int{prefReduction: reduction, prefAlign: p.AlignA, prefAlign + 1: p.AlignB, prefAlign + 2: p.AlignD, prefAlign + 3: p.AlignD} {
 		value := C.uint32_t(v)
 		b.do("cublasLtMatmulPreferenceSetAttribute", C.shim_cublasLtMatmulPreferenceSetAttribute(pref, attr, unsafe.Pointer(&value), 4))
 	}
@@ -157,9 +164,9 @@ func (plan *Plan) Destroy() {
 	*plan = Plan{}
 }
 
-// Multiply queues the product; add is whether D's contents are added, bias is
-// used when the plan has one. workspace has the plan's bytes.
-func (s Stream) Multiply(h BLASHandle, plan *Plan, d, b, a, bias Address, add bool, workspace Address) error {
+// Multiply queues the product; bias is used when the plan has one. workspace
+// has the plan's bytes.
+func (s Stream) Multiply(h BLASHandle, plan *Plan, d, b, a, bias, workspace Address) error {
 	if bias != 0 {
 		p := C.uint64_t(bias)
 		if err := blasError("cublasLtMatmulDescSetAttribute", C.shim_cublasLtMatmulDescSetAttribute(plan.desc, descBias, unsafe.Pointer(&p), 8)); err != nil {
@@ -167,7 +174,7 @@ func (s Stream) Multiply(h BLASHandle, plan *Plan, d, b, a, bias Address, add bo
 		}
 	}
 	alpha, beta := C.float(1), C.float(0)
-	if add {
+	if plan.add {
 		beta = 1
 	}
 	return blasError("cublasLtMatmul", C.shim_cublasLtMatmul(h.ptr, plan.desc, unsafe.Pointer(&alpha),

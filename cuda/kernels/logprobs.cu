@@ -23,9 +23,11 @@ KERNEL top_logprobs(PARAM)
 	__shared__ float floats[WARP];
 	__shared__ u64 keys[2][WARP];
 	float top = -INF, sum = 0;
+#pragma unroll 8
 	for (int i = threadIdx.x; i < a.vocab; i += blockDim.x)
 		top = fmaxf(top, a.logits[i]);
 	top = block_max(top, floats);
+#pragma unroll 8
 	for (int i = threadIdx.x; i < a.vocab; i += blockDim.x)
 		sum += expf(a.logits[i] - top);
 	float whole = top + logf(block_sum(sum, floats));
@@ -33,6 +35,7 @@ KERNEL top_logprobs(PARAM)
 	u64 last = ~0ull;
 	for (int j = 0; j < a.n; j++) {
 		u64 best = 0;
+#pragma unroll 8
 		for (int i = threadIdx.x; i < a.vocab; i += blockDim.x) {
 			u64 k = key(a, i);
 			best = k < last ? max(best, k) : best;
