@@ -42,17 +42,14 @@ func (d Device) Name() (string, error) {
 	return C.GoString((*C.char)(unsafe.Pointer(&buf[0]))), err
 }
 
-// Attributes of a GPU, by the driver's numbers.
+// The driver's numbers of attributes.
 const (
-	Multiprocessors  = 16
-	MaxSharedOptIn   = 97 // bytes of shared memory that a block can have
 	capabilityMajor  = 75
 	capabilityMinor  = 76
 	attrSharedMemory = 8 // of a function
 )
 
-// Attribute reads one of the constants above.
-func (d Device) Attribute(attr int) (int, error) {
+func (d Device) attribute(attr int) (int, error) {
 	var v C.int
 	err := check("cuDeviceGetAttribute", C.shim_cuDeviceGetAttribute(&v, C.int(attr), d.id))
 	return int(v), err
@@ -60,11 +57,11 @@ func (d Device) Attribute(attr int) (int, error) {
 
 // Capability is the compute capability, as 90 for 9.0.
 func (d Device) Capability() (int, error) {
-	major, err := d.Attribute(capabilityMajor)
+	major, err := d.attribute(capabilityMajor)
 	if err != nil {
 		return 0, err
 	}
-	minor, err := d.Attribute(capabilityMinor)
+	minor, err := d.attribute(capabilityMinor)
 	return 10*major + minor, err
 }
 
