@@ -44,6 +44,7 @@ func (k *hostKernels) start(out outputs, in ...*device.Tensor) (ok bool, err err
 			return false, err
 		}
 	}
+	clearUpperBits()
 	return k.uses == nil, nil
 }
 
@@ -100,12 +101,18 @@ func heads(t *device.Tensor) kernels.Heads {
 // span is one piece of a range cut into pieces.
 type span struct{ from, to int }
 
+func (s span) len() int { return s.to - s.from }
+
 // pieces cuts n items into pieces of size.
 func pieces(n, size int) int { return (n + size - 1) / size }
 
 func piece(i, n, size int) span { return span{i * size, min(n, (i+1)*size)} }
 
+// shift is the address n elements further; nil stays nil.
 func shift[T any](p *T, n int) *T {
+	if p == nil {
+		return nil
+	}
 	return (*T)(unsafe.Add(unsafe.Pointer(p), n*int(unsafe.Sizeof(*p))))
 }
 

@@ -65,7 +65,7 @@ func (k *hostKernels) attendPrefill(a device.AttendArgs, from int) error {
 		out := kernels.Heads{P: f32(a.Out.Out, s.from, h*group), Token: a.Out.Out.Stride[0], Head: a.Out.Out.Stride[1]}
 		q := kernels.Heads{P: f32(a.Q, s.from, h*group), Token: a.Q.Stride[0], Head: a.Q.Stride[1]}
 		lse, ldl := lseAt(a.Out, s.from, h*group)
-		kernels.AttendTile(out, lse, ldl, q, cacheOf(a.K, a.V, h), s.to-s.from, group, from, at[int32](a.Pos, s.from), a.Scale,
+		kernels.AttendTile(out, lse, ldl, q, cacheOf(a.K, a.V, h), s.len(), group, from, at[int32](a.Pos, s.from), a.Scale,
 			k.pool.floats(thread))
 	})
 	return nil

@@ -2,7 +2,7 @@ package host
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"blitzen/device"
@@ -10,47 +10,21 @@ import (
 
 // setup makes tensors for a benchmark.
 type setup struct {
-	b *testing.B
-	d device.Device
-	r *rand.Rand
+	b    *testing.B
+	d    device.Device
+	rand maker
 }
 
 func newSetup(b *testing.B) *setup { return newSetupWith(b, Options{}) }
 
 func newSetupWith(b *testing.B, opts Options) *setup {
-	d, err := New(opts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { d.Close() })
-	return &setup{b, d, rand.New(rand.NewPCG(1, 2))}
+	d := open(b, opts)
+	return &setup{b, d, normals(b, d)}
 }
 
-func (s *setup) floats(shape ...int) *device.Tensor {
-	x, err := s.d.New("x", device.F32, shape...)
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	values := make([]float32, x.Len())
-	for i := range values {
-		values[i] = float32(s.r.NormFloat64())
-	}
-	if err := device.Write(s.d, x, values); err != nil {
-		s.b.Fatal(err)
-	}
-	return x
-}
+func (s *setup) floats(shape ...int) *device.Tensor { return s.rand(1, shape...) }
 
-func (s *setup) ints(values ...int32) *device.Tensor {
-	x, err := s.d.New("i", device.I32, len(values))
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	if err := device.Write(s.d, x, values); err != nil {
-		s.b.Fatal(err)
-	}
-	return x
-}
+func (s *setup) ints(values ...int32) *device.Tensor { return ints(s.b, s.d, values...) }
 
 // time runs one operation repeatedly and reports work (1e9 a second) under unit.
 func (s *setup) time(work float64, unit string, fn func(*device.Ops)) {
@@ -59,12 +33,23 @@ func (s *setup) time(work float64, unit string, fn func(*device.Ops)) {
 		s.b.Fatal(err)
 	}
 	defer step.Close()
+	before := cpuTime(s.b)
 	for s.b.Loop() {
 		if err := step.Run(); err != nil {
 			s.b.Fatal(err)
 		}
 	}
 	s.b.ReportMetric(work*float64(s.b.N)/s.b.Elapsed().Seconds()/1e9, unit)
+	// On a shared machine the processor time says more than the clock.
+	s.b.ReportMetric((cpuTime(s.b)-before)*1e6/float64(s.b.N), "cpu-us/op")
+}
+
+func cpuTime(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 func BenchmarkLinear(b *testing.B) {

@@ -18,7 +18,7 @@ func (k *hostKernels) Distances(dst, x, points *device.Tensor) error {
 	}
 	k.pool.run(pieces(x.Shape[0], clusterRows), func(_, i int) {
 		s := piece(i, x.Shape[0], clusterRows)
-		kernels.Distances(column(matrix(dst), s.from), matrixFrom(x, s.from), s.to-s.from, matrix(points), points.Shape[0], x.Shape[1])
+		kernels.Distances(column(matrix(dst), s.from), matrixFrom(x, s.from), s.len(), matrix(points), points.Shape[0], x.Shape[1])
 	})
 	return nil
 }
@@ -44,7 +44,7 @@ func (k *hostKernels) Nearest(labels, x, centers *device.Tensor) error {
 	}
 	k.pool.run(pieces(x.Shape[0], clusterRows), func(thread, i int) {
 		s := piece(i, x.Shape[0], clusterRows)
-		kernels.Nearest(at[int32](labels, s.from), matrixFrom(x, s.from), s.to-s.from, table, norms, count, width,
+		kernels.Nearest(at[int32](labels, s.from), matrixFrom(x, s.from), s.len(), table, norms, count, width,
 			(*float64)(unsafe.Pointer(k.pool.floats(thread))))
 	})
 	return nil

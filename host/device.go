@@ -55,7 +55,7 @@ func New(opts Options) (device.Device, error) {
 	d.kernels = &hostKernels{pool: newPool(opts.Threads)}
 	if opts.Products == ProductsGoMLX || opts.Products == ProductsAuto && gomlxFast {
 		var err error
-		if d.kernels.gomlx, err = newGoMLX(opts.Threads); err != nil {
+		if d.kernels.gomlx, err = newGoMLX(); err != nil {
 			return nil, err
 		}
 	}

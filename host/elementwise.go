@@ -15,7 +15,7 @@ const rowBlock = 16
 func (k *hostKernels) overRows(rows int, fn func(from, count int)) {
 	k.pool.run(pieces(rows, rowBlock), func(_, i int) {
 		s := piece(i, rows, rowBlock)
-		fn(s.from, s.to-s.from)
+		fn(s.from, s.len())
 	})
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"unsafe"
 
 	"blitzen/host/kernels"
@@ -15,26 +16,26 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// gomlx multiplies many rows by a weight with GoMLX's Go backend. A graph is compiled for a shape; rows therefore come in pieces of a power of two, the
-// last one filled up with zeros, so that a weight has few shapes.
+// gomlx multiplies tiles of rows by tiles of a weight with GoMLX's Go backend. A graph is compiled for a shape; rows therefore come in powers of two, the
+// last piece filled up with zeros, so that a weight has few shapes. The backend works on the calling thread alone: the threads are ours.
 type gomlx struct {
 	backend compute.Backend
-	execs   map[[2]int]*graph.Exec // by outputs and inputs of the weight
-	stage   scratch                // rows that must be moved together or filled up
+	execs   map[[2]int]*graph.Exec // by outputs and inputs of a tile
 }
 
-// Pieces of rows that GoMLX is given; fewer rows go to the C kernels, which need no copies.
+// Tiles that GoMLX is given; fewer rows go to the C kernels, which need no copies.
 const (
-	gomlxMin = 16
-	gomlxMax = 512
+	gomlxMin  = 16
+	gomlxRows = 128
+	gomlxOuts = 512
 )
 
-func newGoMLX(threads int) (*gomlx, error) {
-	backend, err := gobackend.New("")
+func newGoMLX() (*gomlx, error) {
+	backend, err := gobackend.New("ops_sequential")
 	if err != nil {
 		return nil, fmt.Errorf("GoMLX: %w", err)
 	}
-	// The backend's own option "parallelism" prints to standard output.
+	// The backend's option "parallelism=0" would do the same but prints to standard output.
 	workers, err := field(backend, "Workers")
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func newGoMLX(threads int) (*gomlx, error) {
 	if !set.IsValid() {
 		return nil, fmt.Errorf("GoMLX: %v has no SetMaxParallelism; check its version", workers.Type())
 	}
-	set.Call([]reflect.Value{reflect.ValueOf(threads)})
+	set.Call([]reflect.Value{reflect.ValueOf(0)})
 	return &gomlx{backend: backend, execs: map[[2]int]*graph.Exec{}}, nil
 }
 
@@ -81,74 +82,70 @@ func (g *gomlx) alias(p *float32, rows, width int) (*tensors.Tensor, error) {
 	return t, nil
 }
 
-func (g *gomlx) exec(outs, in int) (*graph.Exec, error) {
+// prepare makes the graph for tiles of a shape, if it is new. Not for concurrent use; tile is.
+func (g *gomlx) prepare(outs, in int) error {
 	key := [2]int{outs, in}
-	if e := g.execs[key]; e != nil {
-		return e, nil
+	if g.execs[key] != nil {
+		return nil
 	}
 	e, err := graph.NewExec(g.backend, func(x, w *graph.Node) *graph.Node {
 		return graph.DotGeneral(x, []int{1}, nil, w, []int{1}, nil)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("GoMLX: %w", err)
+		return fmt.Errorf("GoMLX: %w", err)
 	}
 	g.execs[key] = e.SetMaxCache(-1)
-	return e, nil
+	return nil
 }
 
-// product computes x·wᵀ for the first rows of x that make a piece and hands them to store, whose matrix is valid until it returns. It reports how many
-// rows those were.
-func (g *gomlx) product(x, w kernels.Matrix, rows, outs, in int, store func(y kernels.Matrix, rows int)) (int, error) {
-	size := gomlxMax
-	for size > gomlxMin && size > rows {
-		size /= 2
+// tile computes x·wᵀ for rows rows, w with adjacent rows, and hands the product to store, for which it is valid. stage has room for gomlxRows·in floats.
+func (g *gomlx) tile(x, w kernels.Matrix, rows, outs, in int, stage *float32, store func(y kernels.Matrix)) error {
+	size := gomlxMin
+	for size < rows {
+		size *= 2
 	}
-	count := min(rows, size)
-	if rows-count > 0 && rows-count < gomlxMin && size < gomlxMax {
-		size, count = 2*size, rows // a small rest costs less as padding
-	}
-	e, err := g.exec(outs, in)
+	xt, err := g.alias(contiguous(x, rows, size, in, stage), size, in)
 	if err != nil {
-		return 0, err
-	}
-	p, err := g.contiguous(x, count, size, in)
-	if err != nil {
-		return 0, err
-	}
-	xt, err := g.alias(p, size, in)
-	if err != nil {
-		return 0, err
-	}
-	wt, err := g.alias(w.P, outs, in)
-	if err != nil {
-		return 0, err
+		return err
 	}
 	defer xt.FinalizeAll()
-	defer wt.FinalizeAll()
-	y, err := e.Exec(xt, wt)
+	wt, err := g.alias(w.P, outs, in)
 	if err != nil {
-		return 0, fmt.Errorf("GoMLX: %w", err)
+		return err
 	}
-	defer y[0].FinalizeAll()
-	return count, y[0].ConstFlatData(func(flat any) {
-		store(kernels.Matrix{P: unsafe.SliceData(flat.([]float32)), LD: outs}, count)
+	defer wt.FinalizeAll()
+	y, err := g.exec(g.execs[[2]int{outs, in}], xt, wt)
+	if err != nil {
+		return fmt.Errorf("GoMLX: %w", err)
+	}
+	defer y.FinalizeAll()
+	return y.ConstFlatData(func(flat any) {
+		store(kernels.Matrix{P: unsafe.SliceData(flat.([]float32)), LD: outs})
 	})
 }
 
-// contiguous is the address of size adjacent rows, the first count of them those of x, the others zero.
-func (g *gomlx) contiguous(x kernels.Matrix, count, size, in int) (*float32, error) {
-	if x.LD == in && count == size {
-		return x.P, nil
-	}
-	p, err := g.stage.floats(size * in)
+// exec runs a graph and leaves the thread's vector registers clean.
+func (g *gomlx) exec(e *graph.Exec, x, w *tensors.Tensor) (*tensors.Tensor, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer clearUpperBits()
+	y, err := e.Exec(x, w)
 	if err != nil {
 		return nil, err
 	}
-	for i := range count {
-		copy(slice(shift(p, i*in), in), slice(below(x, i).P, in))
+	return y[0], nil
+}
+
+// contiguous is the address of size adjacent rows, the first of them those of x, the others zero. It moves them to stage if need be.
+func contiguous(x kernels.Matrix, rows, size, in int, stage *float32) *float32 {
+	if x.LD == in && rows == size {
+		return x.P
 	}
-	clear(slice(shift(p, count*in), (size-count)*in))
-	return p, nil
+	for i := range rows {
+		copy(slice(shift(stage, i*in), in), slice(below(x, i).P, in))
+	}
+	clear(slice(shift(stage, rows*in), (size-rows)*in))
+	return stage
 }
 
 func (g *gomlx) close() {
@@ -156,5 +153,4 @@ func (g *gomlx) close() {
 		e.Finalize()
 	}
 	g.backend.Finalize()
-	g.stage.free()
 }

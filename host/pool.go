@@ -91,3 +91,15 @@ func (p *pool) lend(n int) error {
 	}
 	return nil
 }
+
+// firstError keeps the first error that concurrent work reports.
+type firstError struct {
+	once sync.Once
+	err  error
+}
+
+func (e *firstError) set(err error) {
+	if err != nil {
+		e.once.Do(func() { e.err = err })
+	}
+}

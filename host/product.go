@@ -47,9 +47,9 @@ func (k *hostKernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error
 		d := kernels.Matrix{P: f32(dst, s.from, h), LD: dst.Stride[0]}
 		a := kernels.Matrix{P: f32(x, s.from, h), LD: x.Stride[0]}
 		if transpose {
-			kernels.LinearTransposed(d, a, head(w, h), s.to-s.from, out, in)
+			kernels.LinearTransposed(d, a, head(w, h), s.len(), out, in)
 		} else {
-			kernels.Linear(d, a, head(w, h), nil, s.to-s.from, out, in, false)
+			kernels.Linear(d, a, head(w, h), nil, s.len(), out, in, false)
 		}
 	})
 	return nil
@@ -63,23 +63,37 @@ const (
 
 // product computes dst (+)= x·wᵀ + bias; bias may be nil.
 func (k *hostKernels) product(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) error {
-	for k.gomlx != nil && rows >= gomlxMin && w.LD == in {
-		done, err := k.gomlx.product(x, w, rows, outs, in, func(y kernels.Matrix, count int) {
-			k.overRows(count, func(from, n int) { kernels.Store(below(dst, from), below(y, from), bias, n, outs, add) })
-		})
-		if err != nil {
-			return err
-		}
-		dst, x, rows = below(dst, done), below(x, done), rows-done
+	if k.gomlx != nil && rows >= gomlxMin && w.LD == in {
+		return k.productGoMLX(dst, x, w, bias, rows, outs, in, add)
 	}
-	down, across := pieces(rows, productRows), pieces(outs, productOuts)
-	k.pool.run(down*across, func(_, i int) {
-		t, o := piece(i%down, rows, productRows), piece(i/down, outs, productOuts)
-		var b *float32
-		if bias != nil {
-			b = shift(bias, o.from)
-		}
-		kernels.Linear(below(column(dst, o.from), t.from), below(x, t.from), below(w, o.from), b, t.to-t.from, o.to-o.from, in, add)
+	k.overTiles(rows, productRows, outs, productOuts, func(_ int, t, o span) {
+		kernels.Linear(below(column(dst, o.from), t.from), below(x, t.from), below(w, o.from), shift(bias, o.from), t.len(), o.len(), in, add)
 	})
 	return nil
+}
+
+func (k *hostKernels) productGoMLX(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) error {
+	if err := k.pool.lend(gomlxRows * in); err != nil {
+		return err
+	}
+	for o := 0; o < outs; o += gomlxOuts {
+		if err := k.gomlx.prepare(min(outs-o, gomlxOuts), in); err != nil {
+			return err
+		}
+	}
+	var failed firstError
+	k.overTiles(rows, gomlxRows, outs, gomlxOuts, func(thread int, t, o span) {
+		failed.set(k.gomlx.tile(below(x, t.from), below(w, o.from), t.len(), o.len(), in, k.pool.floats(thread), func(y kernels.Matrix) {
+			kernels.Store(below(column(dst, o.from), t.from), y, shift(bias, o.from), t.len(), o.len(), add)
+		}))
+	})
+	return failed.err
+}
+
+// overTiles runs fn on the tiles of a rows × outs matrix.
+func (k *hostKernels) overTiles(rows, tileRows, outs, tileOuts int, fn func(thread int, t, o span)) {
+	down := pieces(rows, tileRows)
+	k.pool.run(down*pieces(outs, tileOuts), func(thread, i int) {
+		fn(thread, piece(i%down, rows, tileRows), piece(i/down, outs, tileOuts))
+	})
 }

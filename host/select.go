@@ -26,7 +26,7 @@ func (k *hostKernels) Route(a device.RouteArgs) error {
 	k.pool.run(tokens*kv*blocks, func(thread, i int) {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
-		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from), group, s.to-s.from,
+		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from), group, s.len(),
 			a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
 	})
 	if a.Read != nil {

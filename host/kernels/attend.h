@@ -160,10 +160,23 @@ INLINE void score_tile(const int th, float *s, const float *q, long ldq, const f
   }
 }
 
+// Rows that will be needed after those at hand; n = 0 for none.
+typedef struct {
+  const float *p;
+  long ld, width, n;
+  const int32_t *idx;
+} ahead;
+
+INLINE void prefetch(ahead a, long row) {
+  if (row < a.n)
+    for (long i = 0; i < a.width; i += 16) __builtin_prefetch(a.p + a.idx[row] * a.ld + i, 0, 2);
+}
+
 // The scores of one block of rows for all heads, s [group, BLOCK]. n is a multiple of 4.
-INLINE void score_rows(float *s, const float *q, long ldq, const float *k, long ldk, const int32_t *idx, long n, long group, long dk) {
+INLINE void score_rows(float *s, const float *q, long ldq, const float *k, long ldk, const int32_t *idx, long n, long group, long dk, ahead v, ahead next) {
   for (long j = 0; j < n; j += 4) {
     long h = 0;
+    for (int b = 0; b < 4; b++) prefetch(v, j + b), prefetch(next, j + b);
     for (; h + 4 <= group; h += 4) score_tile(4, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
     if (group - h == 3) score_tile(3, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
     if (group - h == 2) score_tile(2, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
@@ -178,33 +191,50 @@ INLINE void sum_heads(float *part, long width, const float *s, const float *v, l
   for (; h < group; h++) sum_rows(1, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
 }
 
+// Where reading stands: the next row is row in of segment g.
+typedef struct {
+  const segment *segs;
+  long n, g, in;
+} cursor;
+
+typedef struct {
+  int32_t idx[BLOCK], team[BLOCK];
+  long n;
+} rows_block;
+
+INLINE void next_rows(rows_block *b, cursor *c) {
+  b->n = 0;
+  while (b->n < BLOCK && c->g < c->n) {
+    if (c->in == c->segs[c->g].count) {
+      c->g++, c->in = 0;
+      continue;
+    }
+    b->idx[b->n] = c->segs[c->g].first + c->in++;
+    b->team[b->n++] = c->segs[c->g].team;
+  }
+  for (long j = b->n; j % 4; j++) b->idx[j] = b->idx[b->n - 1];
+}
+
 void KERNEL(attend_segments)(float *part, const float *q, long ldqh, const float *k, long ldk, const float *v, long ldv, const segment *segs, long nsegs,
                              const float *bias, long ldb, long group, long dk, long dv, float scale, float *s) {
-  long width = dv + 2, g = 0, in = 0; // the next row is row in of segment g
+  long width = dv + 2;
   for (long h = 0; h < group; h++) {
     memset(part + h * width, 0, width * sizeof *part);
     part[h * width] = -INFINITY;
   }
-  for (;;) {
-    int32_t idx[BLOCK], team[BLOCK];
-    long n = 0;
-    while (n < BLOCK && g < nsegs) {
-      if (in == segs[g].count) {
-        g++, in = 0;
-        continue;
-      }
-      idx[n] = segs[g].first + in++;
-      team[n++] = segs[g].team;
-    }
-    if (n == 0) return;
-    for (long j = n; j % 4; j++) idx[j] = idx[n - 1];
-    score_rows(s, q, ldqh, k, ldk, idx, (n + 3) / 4 * 4, group, dk);
+  cursor at = {segs, nsegs, 0, 0};
+  rows_block blocks[2], *now = blocks, *next = blocks + 1;
+  for (next_rows(now, &at); now->n > 0;) {
+    next_rows(next, &at);
+    score_rows(s, q, ldqh, k, ldk, now->idx, (now->n + 3) / 4 * 4, group, dk, (ahead){v, ldv, dv, now->n, now->idx}, (ahead){k, ldk, dk, next->n, next->idx});
     for (long h = 0; h < group; h++) {
       float *row = s + h * BLOCK;
-      for (long j = 0; j < n; j++) row[j] = scale * row[j] + (bias ? bias[h * ldb + team[j]] : 0);
-      weigh(row, n, part + h * width, part + h * width + 1, part + h * width + 2, dv);
+      for (long j = 0; j < now->n; j++) row[j] = scale * row[j] + (bias ? bias[h * ldb + now->team[j]] : 0);
+      weigh(row, now->n, part + h * width, part + h * width + 1, part + h * width + 2, dv);
     }
-    sum_heads(part + 2, width, s, v, ldv, idx, n, group, dv);
+    sum_heads(part + 2, width, s, v, ldv, now->idx, now->n, group, dv);
+    rows_block *swap = now;
+    now = next, next = swap;
   }
 }
 
@@ -241,7 +271,7 @@ void KERNEL(route)(float *phi, long ldp, const float *q, long ldqh, const float 
       if (bias[g + n] != -INFINITY) idx[there++] = g + n;
     long padded = there;
     for (; padded % 4; padded++) idx[padded] = idx[there - 1];
-    score_rows(s, q, ldqh, reps, ldr, idx, padded, group, dk);
+    score_rows(s, q, ldqh, reps, ldr, idx, padded, group, dk, (ahead){}, (ahead){});
     for (long h = 0; h < group; h++) {
       float *row = phi + h * ldp;
       for (long j = 0; j < n; j++) row[g + j] = -INFINITY;

@@ -8,7 +8,6 @@ package kernels
 #cgo CFLAGS: -O3 -Wall -Wno-psabi
 #cgo LDFLAGS: -lm
 #include <stdlib.h>
-#include <string.h>
 #include "kernels.h"
 */
 import "C"
@@ -38,13 +37,10 @@ func b(x bool) C.int {
 // ISA names the instruction set in use: "avx512", "avx2" or "portable".
 func ISA() string { return C.GoString(C.bk_isa()) }
 
-// Alloc returns n zeroed bytes outside the Go heap, aligned to 64, and the address to free; nil when there is no memory.
+// Alloc returns n zeroed bytes outside the Go heap, aligned to 64 or more, and the address to free; nil when there is no memory.
 func Alloc(n int) (memory, base unsafe.Pointer) {
-	base = C.calloc(C.size_t(n+64), 1)
-	if base == nil {
-		return nil, nil
-	}
-	return unsafe.Add(base, (64-uintptr(base)%64)%64), base
+	memory = C.bk_alloc(C.long(n), &base)
+	return memory, base
 }
 
 // Release frees memory from Alloc, given its base.

@@ -63,6 +63,9 @@ typedef struct {
 KERNELS(DECLARE)
 #undef DECLARE
 
+// n zeroed bytes aligned to 64 or a huge page, and in base what to free; null when there is no memory.
+void *bk_alloc(long n, void **base);
+
 // Name of the instruction set in use: "avx512", "avx2" or "portable".
 const char *bk_isa(void);
 
