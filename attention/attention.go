@@ -28,15 +28,14 @@ type Backend interface {
 	// Exact reports whether every row up to the query is attended: a model may
 	// then hand over expanded keys and values instead of its cache.
 	Exact() bool
-	// Attend issues the operations of one layer.
+	// Attend issues the operations of one call: a layer's, or some of its query
+	// heads where a model expands keys and values for an exact backend. An
+	// observer that must see the cache rows says Exact() == false.
 	Attend(ops *device.Ops, in Input)
 	// Counters is what Attend counts on the device, I64, added to with every
 	// step. Access explains a copy of it.
 	Counters() *device.Tensor
 	Access(counters []int64) Access
-	// Tensors are what a saved cache needs to go on with this backend; empty
-	// for exact attention.
-	Tensors() []*device.Tensor
 	Close()
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"blitzen/attention"
 	"blitzen/attention/dense"
@@ -48,6 +49,7 @@ type Session struct {
 	ahead  []pending
 	last   []int64 // counters as of the last token returned; nil before
 	stale  bool    // the logits are of a discarded step
+	failed error   // of a step since which tokens and device may disagree
 }
 
 // tensors are everything that changes from step to step.
@@ -123,22 +125,48 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	if err := s.checkPrompt(ids); err != nil {
 		return err
 	}
+	attn := stoppable{s.prefill, ctx}
 	for start := 0; start < len(ids); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		n := min(s.model.MaxRows(), len(ids)-start)
-		if err := s.chunk(ids[start:start+n], start); err != nil {
+		if err := s.chunk(ids[start:start+n], start, attn); err != nil {
 			return fmt.Errorf("prefill at token %d: %w", start, err)
 		}
 		start += n
+		if err := s.settle(); err != nil {
+			return fmt.Errorf("prefill at token %d: %w", start, err)
+		}
 		if progress != nil {
 			progress(start, len(ids))
 		}
 	}
+	if err := s.cache.Freeze(len(ids)); err != nil {
+		return err
+	}
 	s.prompt = len(ids)
-	s.tokens = append([]int32(nil), ids...)
-	return s.cache.Freeze(len(ids))
+	s.tokens = slices.Clone(ids)
+	return nil
+}
+
+// stoppable is exact attention that ends a prefill between layers when ctx
+// ends.
+type stoppable struct {
+	*dense.Backend
+	ctx context.Context
+}
+
+func (s stoppable) Attend(ops *device.Ops, in attention.Input) {
+	if err := s.ctx.Err(); err != nil {
+		ops.Fail(err)
+		return
+	}
+	s.Backend.Attend(ops, in)
+}
+
+// settle waits until the device has done all that was queued, so that progress
+// and times are true.
+func (s *Session) settle() error {
+	_, err := device.Read[int32](s.dev, s.t.pos)
+	return err
 }
 
 func (s *Session) checkPrompt(ids []int32) error {
@@ -160,19 +188,19 @@ func (s *Session) checkPrompt(ids []int32) error {
 }
 
 // chunk feeds tokens at consecutive positions through exact attention.
-func (s *Session) chunk(ids []int32, start int) error {
+func (s *Session) chunk(ids []int32, start int, attn attention.Backend) error {
 	at := make([]int32, len(ids))
 	for i := range at {
 		at[i] = int32(start + i)
 	}
-	in := model.Batch{IDs: s.t.ids.Slice(0, 0, len(ids)), Pos: s.t.at.Slice(0, 0, len(ids)), Start: start}
+	in := model.Batch{IDs: s.t.ids.Slice(0, 0, len(ids)), Pos: s.t.at.Slice(0, 0, len(ids)), Rows: start + len(ids)}
 	if err := device.Write(s.dev, in.IDs, ids); err != nil {
 		return err
 	}
 	if err := device.Write(s.dev, in.Pos, at); err != nil {
 		return err
 	}
-	return s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, s.prefill, nil) })
+	return s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, attn, nil) })
 }
 
 // Build makes the backend that the next tokens are decoded with and goes back
@@ -190,7 +218,13 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 		return err
 	}
 	s.backend = b
-	return s.Truncate(s.prompt)
+	if err := s.Truncate(s.prompt); err != nil {
+		return err
+	}
+	if s.step, err = s.dev.Record(s.record); err != nil {
+		return err
+	}
+	return s.settle()
 }
 
 // Probe feeds the last prompt token once through a backend that observes, and
@@ -210,7 +244,7 @@ func (s *Session) Probe(observer func(cache *kvcache.Cache) (attention.Backend, 
 	if err := s.Truncate(s.prompt); err != nil {
 		return err
 	}
-	in := model.Batch{IDs: s.t.id, Pos: s.t.pos, Start: -1}
+	in := model.Batch{IDs: s.t.id, Pos: s.t.pos}
 	if err := s.dev.Run(func(ops *device.Ops) { s.model.Forward(ops, in, s.cache, b, nil) }); err != nil {
 		return err
 	}
@@ -223,8 +257,8 @@ func (s *Session) Backend() attention.Backend { return s.backend }
 // Cache is the session's cache.
 func (s *Session) Cache() *kvcache.Cache { return s.cache }
 
-// Tokens are the prompt and what followed it so far.
-func (s *Session) Tokens() []int32 { return s.tokens }
+// Tokens are a copy of the prompt and what followed it so far.
+func (s *Session) Tokens() []int32 { return slices.Clone(s.tokens) }
 
 // Access is what decode read for the tokens returned since Build.
 func (s *Session) Access() attention.Access {
@@ -236,7 +270,7 @@ func (s *Session) Access() attention.Access {
 
 // drop forgets the recorded step and the backend.
 func (s *Session) drop() {
-	s.ahead = nil
+	s.waitAhead()
 	if s.step != nil {
 		s.step.Close()
 		s.step = nil

@@ -37,7 +37,10 @@ func (s *Session) Next(ctx context.Context) (Token, error) {
 		return Token{}, err
 	}
 	if s.backend == nil {
-		return Token{}, fmt.Errorf("no attention backend has been built")
+		return Token{}, errors.New("no attention backend has been built")
+	}
+	if s.failed != nil {
+		return Token{}, s.failed
 	}
 	if len(s.tokens) > s.opts.Capacity {
 		return Token{}, ErrFull
@@ -46,29 +49,31 @@ func (s *Session) Next(ctx context.Context) (Token, error) {
 	if s.dev.Queued() && len(s.tokens) < s.opts.Capacity {
 		want = 2
 	}
-	for len(s.ahead) < want {
-		if err := s.launch(); err != nil {
-			return Token{}, err
-		}
-	}
-	t, err := s.collect(s.ahead[0])
-	s.ahead = s.ahead[1:]
+	t, err := s.advance(want)
 	if err != nil {
+		// The device may be a step further than the tokens: Build or Truncate
+		// make them agree again.
+		s.failed = err
 		return Token{}, err
 	}
 	s.tokens = append(s.tokens, t.ID)
 	return t, nil
 }
 
+// advance starts steps until ahead are under way and waits for the first.
+func (s *Session) advance(ahead int) (Token, error) {
+	for len(s.ahead) < ahead {
+		if err := s.launch(); err != nil {
+			return Token{}, err
+		}
+	}
+	p := s.ahead[0]
+	s.ahead = s.ahead[1:]
+	return s.collect(p)
+}
+
 // launch runs one step and queues the copies of its results.
 func (s *Session) launch() error {
-	if s.step == nil {
-		step, err := s.dev.Record(s.record)
-		if err != nil {
-			return err
-		}
-		s.step = step
-	}
 	s.stale = false
 	if err := s.step.Run(); err != nil {
 		return fmt.Errorf("decode at position %d: %w", len(s.tokens)-1+len(s.ahead), err)
@@ -85,7 +90,7 @@ func (s *Session) launch() error {
 func (s *Session) record(ops *device.Ops) {
 	t := s.t
 	logits := t.logits.Index(0, 0)
-	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos, Start: -1}, s.cache, s.backend, t.logits)
+	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos}, s.cache, s.backend, t.logits)
 	ops.Sample(device.SampleArgs{ID: t.id, Logits: logits, Seen: t.seen, Settings: t.settings, Seed: t.seed, Pos: t.pos})
 	if s.opts.TopLogProbs > 0 {
 		ops.TopLogProbs(device.LogProbArgs{IDs: t.topIDs, LogProbs: t.top, Chosen: t.chosen, Logits: logits, ID: t.id})
@@ -97,30 +102,28 @@ func (s *Session) record(ops *device.Ops) {
 func (s *Session) collect(p pending) (Token, error) {
 	id := make([]int32, 1)
 	counts := make([]int64, s.backend.Counters().Len())
-	if err := device.Collect(p.id, id); err != nil {
+	if err := errors.Join(device.Collect(p.id, id), device.Collect(p.counts, counts)); err != nil {
 		return Token{}, err
 	}
-	if err := device.Collect(p.counts, counts); err != nil {
-		return Token{}, err
+	t := Token{ID: id[0], LogProb: float32(math.NaN())}
+	if s.opts.TopLogProbs > 0 {
+		var err error
+		if t, err = s.collectLogProbs(p, t); err != nil {
+			return Token{}, err
+		}
 	}
 	if id[0] < 0 {
 		return Token{}, fmt.Errorf("the logits at position %d are not finite: the checkpoint is damaged or its numbers overflow", len(s.tokens)-1)
 	}
 	s.last = counts
-	t := Token{ID: id[0], LogProb: float32(math.NaN())}
-	if s.opts.TopLogProbs == 0 {
-		return t, nil
-	}
-	return s.collectLogProbs(p, t)
+	return t, nil
 }
 
 func (s *Session) collectLogProbs(p pending, t Token) (Token, error) {
 	n := s.t.topIDs.Len()
 	ids, top, own := make([]int32, n), make([]float32, n), make([]float32, 1)
-	for _, err := range []error{device.Collect(p.topIDs, ids), device.Collect(p.top, top), device.Collect(p.logprob, own)} {
-		if err != nil {
-			return Token{}, err
-		}
+	if err := errors.Join(device.Collect(p.topIDs, ids), device.Collect(p.top, top), device.Collect(p.logprob, own)); err != nil {
+		return Token{}, err
 	}
 	t.LogProb = own[0]
 	for i := range ids {
@@ -146,6 +149,9 @@ func (s *Session) Force(id int32) error {
 	if len(s.tokens) <= s.prompt {
 		return errors.New("no token has been decoded yet")
 	}
+	if vocab := s.model.Config().Vocab; id < 0 || int(id) >= vocab {
+		return fmt.Errorf("token id %d: the vocabulary has ids 0 to %d", id, vocab-1)
+	}
 	s.tokens[len(s.tokens)-1] = id
 	return s.rewind()
 }
@@ -161,6 +167,7 @@ func (s *Session) Truncate(n int) error {
 
 // rewind makes the device's state that of s.tokens.
 func (s *Session) rewind() error {
+	s.failed = nil
 	if err := s.discard(); err != nil {
 		return err
 	}
@@ -169,16 +176,11 @@ func (s *Session) rewind() error {
 	for _, id := range s.tokens {
 		seen[id] = 1
 	}
-	for _, err := range []error{
+	return errors.Join(
 		device.Write(s.dev, s.t.seen, seen),
 		device.Write(s.dev, s.t.id, s.tokens[n-1:]),
 		device.Write(s.dev, s.t.pos, []int32{int32(n - 1)}),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	)
 }
 
 // discard forgets a step queued ahead: its row will be written again, and what
@@ -187,10 +189,21 @@ func (s *Session) discard() error {
 	if len(s.ahead) == 0 {
 		return nil
 	}
-	s.ahead, s.stale = nil, true
+	s.waitAhead()
+	s.stale = true
 	counts := s.last
 	if counts == nil {
 		counts = make([]int64, s.backend.Counters().Len())
 	}
 	return device.Write(s.dev, s.backend.Counters(), counts)
+}
+
+// waitAhead collects what is under way, so that the device has its memory back.
+// An error will be met again by whatever comes next.
+func (s *Session) waitAhead() {
+	counted := s.last
+	for _, p := range s.ahead {
+		_, _ = s.collect(p)
+	}
+	s.ahead, s.last = nil, counted
 }

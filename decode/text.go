@@ -3,6 +3,7 @@ package decode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ type Result struct {
 	Text   string
 	Tokens []Token
 	Finish string
-	Decode time.Duration // of all steps, one a token
+	Decode time.Duration // waiting for the steps, one a token
 }
 
 // IDs are the tokens' ids.
@@ -59,22 +60,26 @@ func (r Result) IDs() []int32 {
 // becomes certain; its error ends the generation. When ctx ends, what there is
 // so far is returned with ctx's error.
 func (s *Session) Generate(ctx context.Context, limits Limits, emit func(text string) error) (Result, error) {
+	if limits.MaxTokens < 1 {
+		return Result{}, fmt.Errorf("at most %d tokens: want at least 1", limits.MaxTokens)
+	}
 	g := generation{limits: limits, emit: emit}
-	start := time.Now()
 	for g.result.Finish == "" {
+		start := time.Now()
 		t, err := s.Next(ctx)
+		g.result.Decode += time.Since(start)
 		if errors.Is(err, ErrFull) {
 			g.result.Finish = FinishContext
 			break
 		}
 		if err != nil {
-			return g.end(time.Since(start), err)
+			return g.end(err)
 		}
 		if err := g.add(t); err != nil {
-			return g.end(time.Since(start), err)
+			return g.end(err)
 		}
 	}
-	return g.end(time.Since(start), nil)
+	return g.end(nil)
 }
 
 // generation is the state of one Generate.
@@ -124,12 +129,11 @@ func (g *generation) write(text string) error {
 }
 
 // end flushes what was held back, also after an error: nothing decoded is lost.
-func (g *generation) end(took time.Duration, err error) (Result, error) {
+func (g *generation) end(err error) (Result, error) {
 	if flushErr := g.flush(); err == nil {
 		err = flushErr
 	}
 	g.result.Text = g.text.String()
-	g.result.Decode = took
 	return g.result, err
 }
 

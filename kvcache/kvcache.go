@@ -50,8 +50,8 @@ type Layer struct {
 	V     *device.Tensor // [kv heads, capacity, ValueDim]; a view of K if ValueIsKeyPrefix
 	Slots *device.Tensor // I32 [kv heads, capacity]: row in which a position lies
 
-	lastK, lastV *device.Tensor // [kv heads, 1, d]: the last prompt row as prefilled
-	permuted     bool
+	lastK, lastV *device.Tensor   // [kv heads, 1, d]: the last prompt row as prefilled
+	moved        []*device.Tensor // K and V, as far as their rows lie by Slots
 }
 
 // Append stores rows of new tokens at their positions. k, v [tokens, kv heads,
@@ -126,8 +126,12 @@ func (c *Cache) Freeze(n int) error {
 	if n < 1 || n > c.Capacity {
 		return fmt.Errorf("cache: cannot freeze %d of %d rows", n, c.Capacity)
 	}
-	c.frozen = n
-	return c.dev.Run(func(ops *device.Ops) {
+	for i, l := range c.Layers {
+		if len(l.moved) > 0 {
+			return fmt.Errorf("cache: layer %d is permuted: thaw it before it is frozen again", i)
+		}
+	}
+	err := c.dev.Run(func(ops *device.Ops) {
 		for _, l := range c.Layers {
 			ops.Copy(l.lastK, l.K.Slice(1, n-1, n))
 			if l.lastV != nil {
@@ -135,30 +139,54 @@ func (c *Cache) Freeze(n int) error {
 			}
 		}
 	})
+	if err == nil {
+		c.frozen = n
+	}
+	return err
 }
 
 // Permute moves the frozen rows of one layer so that slot i of key head h
 // holds the row of position order[h][i]; each order[h] is a permutation of the
-// frozen positions. A layer is permuted once between Freeze and Thaw.
+// frozen positions. A layer is permuted once between Freeze and Thaw. After an
+// error Thaw still puts back what was moved.
 func (c *Cache) Permute(layer int, order [][]int32) error {
 	l := c.Layers[layer]
-	if l.permuted || len(order) != l.KVHeads {
-		return fmt.Errorf("cache: layer %d: cannot be permuted (already permuted: %v; orders for %d of %d heads)", layer, l.permuted, len(order), l.KVHeads)
+	if len(l.moved) > 0 || len(order) != l.KVHeads {
+		return fmt.Errorf("cache: layer %d: cannot be permuted (already permuted: %v; orders for %d of %d heads)", layer, len(l.moved) > 0, len(order), l.KVHeads)
 	}
 	slots := identity(l.KVHeads, c.Capacity)
 	for h, o := range order {
-		if len(o) != c.frozen {
-			return fmt.Errorf("cache: layer %d: order of %d rows for %d frozen rows", layer, len(o), c.frozen)
-		}
-		for slot, pos := range o {
-			slots[h*c.Capacity+int(pos)] = int32(slot)
+		if err := invert(slots[h*c.Capacity:][:c.frozen], o); err != nil {
+			return fmt.Errorf("cache: layer %d, key head %d: %w", layer, h, err)
 		}
 	}
 	if err := device.Write(c.dev, l.Slots, slots); err != nil {
 		return err
 	}
-	l.permuted = true
-	return c.reorder(l, true)
+	for _, t := range l.rows() {
+		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), true) }); err != nil {
+			return err
+		}
+		l.moved = append(l.moved, t)
+	}
+	return nil
+}
+
+// invert writes the slot of each position, given the position in each slot.
+func invert(slots, order []int32) error {
+	if len(order) != len(slots) {
+		return fmt.Errorf("an order of %d rows for %d frozen rows", len(order), len(slots))
+	}
+	for i := range slots {
+		slots[i] = -1
+	}
+	for slot, pos := range order {
+		if pos < 0 || int(pos) >= len(slots) || slots[pos] >= 0 {
+			return fmt.Errorf("the order is no permutation: position %d in slot %d", pos, slot)
+		}
+		slots[pos] = int32(slot)
+	}
+	return nil
 }
 
 // Thaw undoes Permute and restores the last prompt row, so that a rebuild or
@@ -166,14 +194,15 @@ func (c *Cache) Permute(layer int, order [][]int32) error {
 // forgotten.
 func (c *Cache) Thaw() error {
 	for _, l := range c.Layers {
-		if l.permuted {
-			if err := c.reorder(l, false); err != nil {
+		for len(l.moved) > 0 {
+			t := l.moved[len(l.moved)-1]
+			if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), false) }); err != nil {
 				return err
 			}
-			if err := c.resetSlots(l); err != nil {
-				return err
-			}
-			l.permuted = false
+			l.moved = l.moved[:len(l.moved)-1]
+		}
+		if err := c.resetSlots(l); err != nil {
+			return err
 		}
 	}
 	n := c.frozen
@@ -190,16 +219,15 @@ func (c *Cache) Thaw() error {
 	})
 }
 
-// reorder moves rows from positions to slots, or back.
-func (c *Cache) reorder(l *Layer, toSlots bool) error {
-	slots := l.Slots.Slice(1, 0, c.frozen)
-	return c.dev.Run(func(ops *device.Ops) {
-		ops.PermuteRows(l.K, slots, toSlots)
-		if !l.ValueIsKeyPrefix {
-			ops.PermuteRows(l.V, slots, toSlots)
-		}
-	})
+// rows are the tensors that hold rows of their own.
+func (l *Layer) rows() []*device.Tensor {
+	if l.ValueIsKeyPrefix {
+		return []*device.Tensor{l.K}
+	}
+	return []*device.Tensor{l.K, l.V}
 }
+
+func (c *Cache) frozenSlots(l *Layer) *device.Tensor { return l.Slots.Slice(1, 0, c.frozen) }
 
 // Bytes is the memory of all rows.
 func (c *Cache) Bytes() int64 {

@@ -25,9 +25,9 @@ type Config struct {
 type Batch struct {
 	IDs *device.Tensor // I32 [tokens]
 	Pos *device.Tensor // I32 [tokens]: consecutive positions
-	// Start is the position of the first token where the host knows it, in
-	// prefill, and −1 in a recorded step.
-	Start int
+	// Rows is how many rows the cache holds after this batch, where the host
+	// knows it: in prefill. 0 in a recorded step.
+	Rows int
 }
 
 // Model is a network with its weights on a device.

@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"context"
 	"fmt"
 
 	"blitzen/device"
@@ -39,7 +40,7 @@ func (p Parents) String() string {
 // about size rows. Every number from 0 to the largest occurs. x is what parents
 // are made of: the keys or any other vectors of the same rows; contiguous
 // parents look at its length alone.
-func (p Parents) Of(dev device.Device, x *device.Tensor, size int) ([]int32, error) {
+func (p Parents) Of(ctx context.Context, dev device.Device, x *device.Tensor, size int) ([]int32, error) {
 	switch {
 	case size < 1:
 		return nil, fmt.Errorf("--parent-size %d: must be at least 1", size)
@@ -54,7 +55,7 @@ func (p Parents) Of(dev device.Device, x *device.Tensor, size int) ([]int32, err
 	case Contiguous:
 		return spans(n, size), nil
 	case KMeans:
-		r, err := kmeans.Fit(dev, x, clusters(n, size))
+		r, err := kmeans.Fit(ctx, dev, x, clusters(n, size))
 		if err != nil {
 			return nil, fmt.Errorf("parents: %w", err)
 		}

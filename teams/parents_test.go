@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func TestContiguousParents(t *testing.T) {
 		{7, 3, []int32{0, 0, 0, 1, 1, 1, 2}},
 	} {
 		x := device.NewTensor("keys", device.F32, nil, c.n, 2)
-		got, err := Contiguous.Of(nil, x, c.size)
+		got, err := Contiguous.Of(context.Background(), nil, x, c.size)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("n = %d, P = %d: %v, %v, want %v", c.n, c.size, got, err, c.want)
 		}
@@ -44,7 +45,7 @@ func TestSmallPrompts(t *testing.T) {
 		x := upload(t, dev, keys, n, d)
 		for _, parents := range []Parents{Contiguous, KMeans} {
 			for _, c := range []Config{{1, 1}, {16, 1}, {16, 4}, {16, 16}} {
-				parent, err := parents.Of(dev, x, c.ParentSize)
+				parent, err := parents.Of(context.Background(), dev, x, c.ParentSize)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +77,7 @@ func TestClusters(t *testing.T) {
 func TestKMeansParents(t *testing.T) {
 	dev := devicetest.NewReference()
 	keys := []float32{0, 100, 0.5, 100.5, 1, 101}
-	parent, err := KMeans.Of(dev, upload(t, dev, keys, 6, 1), 3)
+	parent, err := KMeans.Of(context.Background(), dev, upload(t, dev, keys, 6, 1), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestKMeansParents(t *testing.T) {
 			t.Errorf("parents %v of %v", parent, keys)
 		}
 	}
-	parent, err = KMeans.Of(dev, upload(t, dev, make([]float32, 20), 20, 1), 2)
+	parent, err = KMeans.Of(context.Background(), dev, upload(t, dev, make([]float32, 20), 20, 1), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestParentsRefuse(t *testing.T) {
 		{KMeans, x, 2, "row 3, column 0 is NaN"},
 		{Parents(9), x, 2, "Parents(9)"},
 	} {
-		if _, err := c.parents.Of(dev, c.x, c.size); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.parents.Of(context.Background(), dev, c.x, c.size); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v of %v, size %d: %v, want %q", c.parents, c.x, c.size, err, c.want)
 		}
 	}

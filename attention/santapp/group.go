@@ -42,7 +42,7 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 		if err := ctx.Err(); err != nil {
 			return t, err
 		}
-		parts, err := partition(dev, l, t.rows, cfg)
+		parts, err := partition(ctx, dev, l, t.rows, cfg)
 		if err != nil {
 			return t, fmt.Errorf("santapp: layer %d: %w", i, err)
 		}
@@ -55,7 +55,7 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 }
 
 // partition groups the rows of each key head of one layer.
-func partition(dev device.Device, l *kvcache.Layer, rows int, cfg Config) ([]teams.Partition, error) {
+func partition(ctx context.Context, dev device.Device, l *kvcache.Layer, rows int, cfg Config) ([]teams.Partition, error) {
 	width := l.ClusterDim
 	if width == 0 || cfg.WholeRow {
 		width = l.KeyDim
@@ -73,7 +73,7 @@ func partition(dev device.Device, l *kvcache.Layer, rows int, cfg Config) ([]tea
 		if err != nil {
 			return nil, err
 		}
-		p, err := divide(dev, x, cfg)
+		p, err := divide(ctx, dev, x, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("key head %d: %w", h, err)
 		}
@@ -83,8 +83,8 @@ func partition(dev device.Device, l *kvcache.Layer, rows int, cfg Config) ([]tea
 }
 
 // divide makes parents and teams of the keys x, F32 [rows, width].
-func divide(dev device.Device, x *device.Tensor, cfg Config) (teams.Partition, error) {
-	parent, err := cfg.Parents.Of(dev, x, cfg.ParentSize)
+func divide(ctx context.Context, dev device.Device, x *device.Tensor, cfg Config) (teams.Partition, error) {
+	parent, err := cfg.Parents.Of(ctx, dev, x, cfg.ParentSize)
 	if err != nil {
 		return teams.Partition{}, err
 	}

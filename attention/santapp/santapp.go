@@ -110,15 +110,6 @@ func (b *Backend) Access(counters []int64) attention.Access {
 	return a
 }
 
-// Tensors are the teams and the seed.
-func (b *Backend) Tensors() []*device.Tensor {
-	ts := []*device.Tensor{b.seed}
-	for _, l := range b.layers {
-		ts = append(ts, l.reps, l.logN, l.offsets)
-	}
-	return ts
-}
-
 // Close frees the backend's tensors. The cache keeps the order that Build gave
 // it until Thaw.
 func (b *Backend) Close() {

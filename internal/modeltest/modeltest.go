@@ -57,7 +57,7 @@ func Load[M model.Model](t testing.TB, dir string, load func(*weights.Checkpoint
 // Prefill says how ids go through a model.
 type Prefill struct {
 	Chunk     int                                       // tokens at once
-	HideStart bool                                      // do not tell the model where a chunk starts, as in a recorded step
+	HideRows bool                                      // do not tell the model how many rows there are, as in a recorded step
 	Wrap      func(attention.Backend) attention.Backend // around exact attention; nil for none
 }
 
@@ -79,11 +79,11 @@ func (p Prefill) Run(t testing.TB, dev device.Device, m model.Model, ids []int32
 	tapped = map[string][]float64{}
 	for start := 0; start < len(ids); start += p.Chunk {
 		n := min(p.Chunk, len(ids)-start)
-		in := model.Batch{IDs: alloc(t, dev, device.I32, n), Pos: alloc(t, dev, device.I32, n), Start: start}
+		in := model.Batch{IDs: alloc(t, dev, device.I32, n), Pos: alloc(t, dev, device.I32, n), Rows: start + n}
 		Check(t, device.Write(dev, in.IDs, ids[start:start+n]))
 		Check(t, device.Write(dev, in.Pos, positions(start, n)))
-		if p.HideStart {
-			in.Start = -1
+		if p.HideRows {
+			in.Rows = 0
 		}
 		Check(t, dev.Run(func(ops *device.Ops) {
 			ops.OnTap(func(name string, x *device.Tensor) { tapped[name] = append(tapped[name], read(t, dev, x)...) })

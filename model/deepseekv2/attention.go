@@ -42,7 +42,7 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 
 	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
 	if attn.Exact() && m.expands(in) {
-		m.attendExpanded(ops, l, call, in.Start+q.Shape[0], attn)
+		m.attendExpanded(ops, l, call, in.Rows, attn)
 	} else {
 		m.attendAbsorbed(ops, l, s, call, attn)
 	}
@@ -99,10 +99,11 @@ func (m *Model) expand(ops *device.Ops, l *layer, cache *device.Tensor, from, to
 // 2·rank − nope − value products for each pair of a query and a row.
 func (m *Model) expands(in model.Batch) bool {
 	c, n := &m.cfg, in.IDs.Shape[0]
-	if in.Start < 0 || n < minExpand || (in.Start+n)*c.headWidth() > m.expanded.Len() {
+	if in.Rows == 0 || n < minExpand || in.Rows*c.headWidth() > m.expanded.Len() {
 		return false
 	}
-	pairs := n*in.Start + n*(n+1)/2
-	again := in.Start * c.LatentRank * (c.NopeDim + c.ValueDim)
+	earlier := in.Rows - n
+	pairs := n*earlier + n*(n+1)/2
+	again := earlier * c.LatentRank * (c.NopeDim + c.ValueDim)
 	return again < pairs*(2*c.LatentRank-c.NopeDim-c.ValueDim)
 }

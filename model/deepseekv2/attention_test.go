@@ -49,7 +49,7 @@ func TestFormsAgree(t *testing.T) {
 		ids := golden.Open(t, dir+"/golden.safetensors").Int32s("p2.input_ids")
 		dev := modeltest.Host(t)
 		m := open(t, dev, dir, 256)
-		want, heads := run(t, dev, m, ids, modeltest.Prefill{Chunk: 200, HideStart: true})
+		want, heads := run(t, dev, m, ids, modeltest.Prefill{Chunk: 200, HideRows: true})
 		if !allAre(heads, 1) {
 			t.Errorf("%s: without a known start the key heads are %v, want 1", name, heads)
 		}
@@ -86,7 +86,7 @@ func TestManyRows(t *testing.T) {
 	dev := modeltest.Host(t)
 	m := open(t, dev, "../../testdata/models/dsv2_lite", 2200)
 	ids := random(2181, m.cfg.Vocab)
-	want, _ := run(t, dev, m, ids, modeltest.Prefill{Chunk: 2200, HideStart: true})
+	want, _ := run(t, dev, m, ids, modeltest.Prefill{Chunk: 2200, HideRows: true})
 	for _, chunk := range []int{2200, 2049, 333} {
 		got, _ := run(t, dev, m, ids, modeltest.Prefill{Chunk: chunk})
 		golden.Near(t, "logits", got, want, 1e-4*modeltest.Largest(want))
@@ -104,11 +104,11 @@ func TestExpands(t *testing.T) {
 		tokens, start int
 		want          bool
 	}{
-		{512, -1, false}, {63, 0, false}, {64, 0, true}, {512, 0, true},
+		{512, -512, false}, {63, 0, false}, {64, 0, true}, {512, 0, true},
 		{170, 100_000, false}, {171, 100_000, true}, {512, 32_256, true}, {64, 64, false}, {150, 150, true},
 		{512, 8192*16 - 512, true}, {512, 8192*16 - 511, false},
 	} {
-		in := model.Batch{IDs: device.NewTensor("ids", device.I32, nil, q.tokens), Start: q.start}
+		in := model.Batch{IDs: device.NewTensor("ids", device.I32, nil, q.tokens), Rows: q.start + q.tokens}
 		if got := m.expands(in); got != q.want {
 			t.Errorf("%d tokens at %d: %v, want %v", q.tokens, q.start, got, q.want)
 		}

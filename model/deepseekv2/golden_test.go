@@ -125,7 +125,7 @@ func TestReference(t *testing.T) {
 		golden.Near(t, dir, logits, f.Floats("p1.logits_last"), modeltest.Tolerance)
 		ids = f.Int32s("p2.input_ids")[:64] // enough to be expanded
 		whole, _ := modeltest.Prefill{Chunk: 64}.Run(t, dev, m, ids)
-		absorbed, _ := modeltest.Prefill{Chunk: 64, HideStart: true}.Run(t, dev, m, ids)
+		absorbed, _ := modeltest.Prefill{Chunk: 64, HideRows: true}.Run(t, dev, m, ids)
 		golden.Near(t, dir, absorbed, whole, 1e-4*modeltest.Largest(whole))
 	}
 }

@@ -1,6 +1,7 @@
 package kmeans
 
 import (
+	"context"
 	"math"
 	"testing"
 )
@@ -20,7 +21,7 @@ func BenchmarkFit(b *testing.B) {
 	x := upload(b, dev, keys, n, d)
 	steps := 0
 	for b.Loop() {
-		r, err := Fit(dev, x, k)
+		r, err := Fit(context.Background(), dev, x, k)
 		if err != nil {
 			b.Fatal(err)
 		}

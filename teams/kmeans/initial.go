@@ -1,6 +1,7 @@
 package kmeans
 
 import (
+	"context"
 	"math"
 	"sort"
 
@@ -11,7 +12,7 @@ import (
 // each next center is the best of 2 + ⌊ln k⌋ candidates drawn in proportion to
 // their squared distance from the nearest center so far. Of more than 12,288
 // rows a sample takes part.
-func initialRows(dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]int32, error) {
+func initialRows(ctx context.Context, dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]int32, error) {
 	n := x.Shape[0]
 	size := 3 * min(batchSize, n)
 	if size < k {
@@ -22,7 +23,7 @@ func initialRows(dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]in
 		rng.interval(uint32(n - 1))
 	}
 	if size == n {
-		return plusPlus(dev, x, k, rng)
+		return plusPlus(ctx, dev, x, k, rng)
 	}
 	sample := make([]int32, size)
 	for i := range sample {
@@ -41,7 +42,7 @@ func initialRows(dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]in
 	if err := dev.Run(func(o *device.Ops) { o.GatherRows(y, x, ids) }); err != nil {
 		return nil, err
 	}
-	chosen, err := plusPlus(dev, y, k, rng)
+	chosen, err := plusPlus(ctx, dev, y, k, rng)
 	for i, c := range chosen {
 		chosen[i] = sample[c]
 	}
@@ -50,7 +51,7 @@ func initialRows(dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]in
 
 // plusPlus chooses k of the rows of y [m, d]. Every round is one trip to the
 // device.
-func plusPlus(dev device.Device, y *device.Tensor, k int, rng *mt19937) ([]int32, error) {
+func plusPlus(ctx context.Context, dev device.Device, y *device.Tensor, k int, rng *mt19937) ([]int32, error) {
 	m, trials := y.Shape[0], 2+int(math.Log(float64(k)))
 	p := prober{scratch: scratch{dev: dev}, y: y}
 	defer p.free()
@@ -68,6 +69,9 @@ func plusPlus(dev device.Device, y *device.Tensor, k int, rng *mt19937) ([]int32
 	pot := lower(near, near)
 	running := make([]float32, m)
 	for c := 1; c < k; c++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		var sum float32
 		for j, v := range near {
 			sum += v

@@ -32,6 +32,7 @@
 package kmeans
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -61,8 +62,9 @@ type Result struct {
 // may be a strided view and is only read. Beyond copies of x on the host and,
 // where n > 12,288, of 12,288 or 3k of its rows on the device, memory is
 // bounded by the minibatch of 4,096 rows and by k. A NaN, an infinity or a
-// value so large that squared distances overflow float32 is an error.
-func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
+// value so large that squared distances overflow float32 is an error. When ctx
+// ends, so does Fit, within one trip to the device.
+func Fit(ctx context.Context, dev device.Device, x *device.Tensor, k int) (Result, error) {
 	host, err := fetchRows(dev, x)
 	if err != nil {
 		return Result{}, fmt.Errorf("k-means: %w", err)
@@ -75,7 +77,7 @@ func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
 		return Result{}, fmt.Errorf("k-means: %v: %w", x, err)
 	}
 	rng := newMT19937(randomState)
-	first, err := initialRows(dev, x, k, rng)
+	first, err := initialRows(ctx, dev, x, k, rng)
 	if err != nil {
 		return Result{}, fmt.Errorf("k-means: initial centers: %w", err)
 	}
@@ -85,7 +87,7 @@ func Fit(dev device.Device, x *device.Tensor, k int) (Result, error) {
 	}
 	defer l.free()
 	f := newFit(host, n, d, k, first)
-	steps, err := f.train(l, rng)
+	steps, err := f.train(ctx, l, rng)
 	if err != nil {
 		return Result{}, fmt.Errorf("k-means: %w", err)
 	}

@@ -1,6 +1,7 @@
 package kmeans
 
 import (
+	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -68,7 +69,7 @@ func openHost(t testing.TB) device.Device {
 func compare(t *testing.T, dev device.Device, c goldenCase, file *golden.File) {
 	x := upload(t, dev, file.Float32s("X"), c.N, c.D)
 	given := dev.Memory().Used
-	got, err := Fit(dev, x, c.K)
+	got, err := Fit(context.Background(), dev, x, c.K)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +115,12 @@ func TestFitProperties(t *testing.T) {
 		}
 		dev := devicetest.NewReference()
 		x := upload(t, dev, values, n, d)
-		got, err := Fit(dev, x, k)
+		got, err := Fit(context.Background(), dev, x, k)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkResult(t, got, n, d, k)
-		again, err := Fit(dev, x, k)
+		again, err := Fit(context.Background(), dev, x, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestFitViews(t *testing.T) {
 	}
 	dev := devicetest.NewReference()
 	plain := upload(t, dev, values, n, d)
-	want, err := Fit(dev, plain, k)
+	want, err := Fit(context.Background(), dev, plain, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestFitViews(t *testing.T) {
 		if err := dev.Run(func(o *device.Ops) { o.Copy(view, plain) }); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Fit(dev, view, k)
+		got, err := Fit(context.Background(), dev, view, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +174,7 @@ func TestFitMoreThanABatch(t *testing.T) {
 	}
 	dev := devicetest.NewReference()
 	x := upload(t, dev, values, n, d)
-	got, err := Fit(dev, x, k)
+	got, err := Fit(context.Background(), dev, x, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestFitRefuses(t *testing.T) {
 		{ints, 1, "want F32 or BF16"},
 		{nil, 1, "nil"},
 	} {
-		if _, err := Fit(dev, c.x, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Fit(context.Background(), dev, c.x, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, k = %d: %v, want %q", c.x, c.k, err, c.want)
 		}
 	}
@@ -223,7 +224,7 @@ func TestFitRefuses(t *testing.T) {
 // rows are copied together first.
 func TestFitFreesOnError(t *testing.T) {
 	checkFrees(t, 12, 3, func(dev device.Device, x *device.Tensor) error {
-		_, err := Fit(dev, x.Slice(1, 0, 2), 4)
+		_, err := Fit(context.Background(), dev, x.Slice(1, 0, 2), 4)
 		return err
 	})
 }
@@ -231,7 +232,7 @@ func TestFitFreesOnError(t *testing.T) {
 // TestSampleFreesOnError does so where first centers come from a sample.
 func TestSampleFreesOnError(t *testing.T) {
 	checkFrees(t, 12289, 1, func(dev device.Device, x *device.Tensor) error {
-		_, err := initialRows(dev, x, 2, newMT19937(0))
+		_, err := initialRows(context.Background(), dev, x, 2, newMT19937(0))
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package kmeans
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -46,10 +47,13 @@ func (f *fit) center(c int32) []float32 { return f.centers[int(c)*f.d : (int(c)+
 
 // train takes minibatch steps until ten in a row bring no better inertia, at
 // most 100 passes over the rows, and returns their number.
-func (f *fit) train(l *labeller, rng *mt19937) (int, error) {
+func (f *fit) train(ctx context.Context, l *labeller, rng *mt19937) (int, error) {
 	var stop convergence
 	limit := maxIter * f.n / f.bs
 	for step := 1; ; step++ {
+		if err := ctx.Err(); err != nil {
+			return step, err
+		}
 		f.draw(rng)
 		f.since += f.bs
 		reassign := slices.Contains(f.counts, 0) || f.since >= 10*f.k
