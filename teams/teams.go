@@ -89,7 +89,6 @@ func (p Partition) Validate(rows int) error {
 // Layout puts the rows of a team side by side.
 type Layout struct {
 	Order   []int32   // [rows] row that comes to each place: by team, then by token
-	Inverse []int32   // [rows] place of each row
 	Offsets []int32   // [teams+1] team g has the places Offsets[g] … Offsets[g+1]−1
 	LogN    []float32 // [teams] natural log of the team's size
 }
@@ -97,10 +96,7 @@ type Layout struct {
 // Layout orders the rows of a valid partition.
 func (p Partition) Layout() Layout {
 	order, offsets := group(p.Team, len(p.Reps))
-	l := Layout{Order: order, Offsets: offsets, Inverse: make([]int32, len(order)), LogN: make([]float32, len(p.N))}
-	for place, row := range order {
-		l.Inverse[row] = int32(place)
-	}
+	l := Layout{Order: order, Offsets: offsets, LogN: make([]float32, len(p.N))}
 	for g, n := range p.N {
 		l.LogN[g] = float32(math.Log(float64(n)))
 	}
