@@ -5,22 +5,35 @@ import (
 	"blitzen/weights"
 )
 
-// Loader binds a checkpoint's tensors to a device by name and shape. The first
+// Source is where weights come from: a checkpoint, or numbers made up for a
+// model that has none.
+type Source interface {
+	// Has reports whether there is a tensor of that name.
+	Has(name string) bool
+	// Bind returns the tensor of exactly that name and shape, or an error that
+	// names it.
+	Bind(name string, shape ...int) (weights.Tensor, error)
+	// Unused returns an error that names tensors which nobody has bound and
+	// ignore, which may be nil, does not excuse.
+	Unused(ignore func(name string) bool) error
+}
+
+// Loader binds a source's tensors to a device by name and shape. The first
 // error sticks until Finish, which frees everything then.
 type Loader struct {
 	dev   device.Device
-	from  *weights.Checkpoint
+	from  Source
 	owned []*device.Tensor
 	err   error
 }
 
-// NewLoader reads from an open checkpoint, which must stay open as long as the
+// NewLoader reads from an open source, which must stay open as long as the
 // tensors are used.
-func NewLoader(dev device.Device, from *weights.Checkpoint) *Loader {
+func NewLoader(dev device.Device, from Source) *Loader {
 	return &Loader{dev: dev, from: from}
 }
 
-// Weight imports a tensor of the checkpoint.
+// Weight imports a tensor of the source.
 func (l *Loader) Weight(name string, shape ...int) *device.Tensor {
 	if l.err != nil {
 		return nil

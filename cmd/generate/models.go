@@ -43,11 +43,11 @@ func planModel(fields *model.Fields) (plan, error) {
 }
 
 // loadFunc reads weights for forward passes of up to rows tokens.
-type loadFunc func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error)
+type loadFunc func(dev device.Device, from model.Source, rows int) (model.Model, error)
 
 // loader is an architecture's Load with its configuration filled in.
-func loader[C any, M model.Model](load func(device.Device, *weights.Checkpoint, C, int) (M, error), cfg C) loadFunc {
-	return func(dev device.Device, from *weights.Checkpoint, rows int) (model.Model, error) {
+func loader[C any, M model.Model](load func(device.Device, model.Source, C, int) (M, error), cfg C) loadFunc {
+	return func(dev device.Device, from model.Source, rows int) (model.Model, error) {
 		m, err := load(dev, from, cfg, rows)
 		if err != nil {
 			return nil, err

@@ -6,13 +6,12 @@ import (
 
 	"blitzen/device"
 	"blitzen/model"
-	"blitzen/weights"
 )
 
-// Load binds every tensor of a checkpoint and makes scratch memory for forward
-// passes of up to rows tokens. The checkpoint must stay open until Close. A
+// Load binds every tensor of a source and makes scratch memory for forward
+// passes of up to rows tokens. The source must stay open until Close. A
 // tensor that is missing, extra or of another shape is an error that names it.
-func Load(dev device.Device, from *weights.Checkpoint, cfg Config, rows int) (*Model, error) {
+func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, error) {
 	if !cfg.TiedHead && !from.Has("lm_head.weight") {
 		return nil, fmt.Errorf("qwen2: lm_head.weight is missing and config.json does not say tie_word_embeddings: " +
 			"download the missing shard, or set \"tie_word_embeddings\": true if the head is the embedding table")
