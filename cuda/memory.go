@@ -107,6 +107,20 @@ func (d *gpu) release(b *buffer) {
 // Memory implements device.Device.
 func (d *gpu) Memory() device.MemoryStats { return d.stats }
 
+// Space implements device.Device.
+func (d *gpu) Space() (free, total int64) {
+	leave, err := d.enter()
+	if err != nil {
+		return 0, 0
+	}
+	defer leave()
+	free, total, err = driver.MemoryInfo()
+	if err != nil {
+		return 0, 0
+	}
+	return free, total
+}
+
 // bufferOf is the live memory of a tensor of any GPU.
 func bufferOf(t *device.Tensor) (*buffer, error) {
 	b, ok := t.Buffer.(*buffer)

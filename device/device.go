@@ -43,6 +43,9 @@ type Device interface {
 	Record(fn func(*Ops)) (Step, error)
 	// Memory reports bytes in use.
 	Memory() MemoryStats
+	// Space reports the bytes that New and Import may still take, and those that
+	// the device has in all; zeros where the system does not say.
+	Space() (free, total int64)
 	// Close frees everything.
 	Close() error
 }

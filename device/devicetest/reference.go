@@ -154,5 +154,6 @@ func (s *step) Close() error {
 }
 
 func (r *reference) Memory() device.MemoryStats { return r.stats }
+func (r *reference) Space() (free, total int64) { return 0, 0 }
 
 func (r *reference) Close() error { return nil }
