@@ -27,7 +27,8 @@ func (k *hostKernels) close() {
 // outputs are the tensors that an operation writes.
 type outputs []*device.Tensor
 
-// start checks that the operation can use its tensors, where nil ones are absent arguments. The operation goes on only if ok: while a step is recorded
+// start checks that the operation can use its tensors, where nil ones are
+// absent arguments. The operation goes on only if ok: while a step is recorded
 // nothing is computed.
 func (k *hostKernels) start(out outputs, in ...*device.Tensor) (ok bool, err error) {
 	for _, t := range out {
@@ -116,7 +117,8 @@ func shift[T any](p *T, n int) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), n*int(unsafe.Sizeof(*p))))
 }
 
-// column is the matrix that starts n columns further right, below the one that starts n rows further down.
+// column is the matrix that starts n columns further right, below the one that
+// starts n rows further down.
 func column(m kernels.Matrix, n int) kernels.Matrix {
 	return kernels.Matrix{P: shift(m.P, n), LD: m.LD}
 }

@@ -25,13 +25,15 @@ func (k *hostKernels) Attend(a device.AttendArgs) error {
 	if from < 0 {
 		return fmt.Errorf("the first row is %d", from)
 	}
+	rows := 0
 	for t, p := range row[int32](a.Pos) {
 		if int(p) >= a.K.Shape[1] {
 			return fmt.Errorf("token %d attends to row %d of %d", t, p, a.K.Shape[1])
 		}
-		if a.Read != nil {
-			*at[int64](a.Read) += int64(a.K.Shape[0]) * int64(max(0, int(p)-from+1))
-		}
+		rows += max(0, int(p)-from+1)
+	}
+	if a.Read != nil {
+		*at[int64](a.Read) += int64(a.K.Shape[0] * rows)
 	}
 	if a.Q.Shape[0] <= decodeMax {
 		return k.attendDecode(a, from)
@@ -60,7 +62,8 @@ func (k *hostKernels) attendPrefill(a device.AttendArgs, from int) error {
 		return err
 	}
 	k.pool.run(tiles*kv, func(thread, i int) {
-		// Later tokens have more rows: longest first keeps the threads busy to the end.
+		// Later tokens have more rows: longest first keeps the threads busy to
+		// the end.
 		h, s := i%kv, piece(tiles-1-i/kv, tokens, size)
 		out := kernels.Heads{P: f32(a.Out.Out, s.from, h*group), Token: a.Out.Out.Stride[0], Head: a.Out.Out.Stride[1]}
 		q := kernels.Heads{P: f32(a.Q, s.from, h*group), Token: a.Q.Stride[0], Head: a.Q.Stride[1]}
@@ -78,7 +81,7 @@ func (k *hostKernels) attendDecode(a device.AttendArgs, from int) error {
 		for h := range plans {
 			plans[h].add(kernels.Segment{First: int32(from), Count: p + 1 - int32(from)})
 		}
-		if err := k.attendPlans(plans, a.Out, a.Q, a.K, a.V, t, a.Scale); err != nil {
+		if err := k.attendPlans(plans, t, a.Out, a.Q, a.K, a.V, a.Scale); err != nil {
 			return err
 		}
 	}
@@ -93,7 +96,8 @@ func (k *hostKernels) Merge(dst *device.Tensor, a, b device.Partial) error {
 	k.overRows(dst.Shape[0], func(from, count int) {
 		for t := from; t < from+count; t++ {
 			for h := range dst.Shape[1] {
-				kernels.Merge(f32(dst, t, h), f32(a.Out, t, h), row[float32](a.LSE, t)[h], f32(b.Out, t, h), row[float32](b.LSE, t)[h], dst.Shape[2])
+				massA, massB := row[float32](a.LSE, t)[h], row[float32](b.LSE, t)[h]
+				kernels.Merge(f32(dst, t, h), f32(a.Out, t, h), massA, f32(b.Out, t, h), massB, dst.Shape[2])
 			}
 		}
 	})

@@ -26,7 +26,8 @@ func (s *setup) floats(shape ...int) *device.Tensor { return s.rand(1, shape...)
 
 func (s *setup) ints(values ...int32) *device.Tensor { return ints(s.b, s.d, values...) }
 
-// time runs one operation repeatedly and reports work (1e9 a second) under unit.
+// time runs one operation repeatedly and reports work (1e9 a second) under
+// unit.
 func (s *setup) time(work float64, unit string, fn func(*device.Ops)) {
 	step, err := s.d.Record(fn)
 	if err != nil {
@@ -55,7 +56,8 @@ func cpuTime(b *testing.B) float64 {
 func BenchmarkLinear(b *testing.B) {
 	for _, c := range [][3]int{{512, 384, 1024}, {512, 384, 2048}, {512, 1024, 384}, {16, 384, 1024}, {1, 384, 4096}, {1, 3584, 18944}} {
 		for _, products := range []Products{ProductsGoMLX, ProductsC} {
-			b.Run(fmt.Sprint(c, map[Products]string{ProductsGoMLX: "gomlx", ProductsC: "c"}[products]), func(b *testing.B) {
+			name := map[Products]string{ProductsGoMLX: "gomlx", ProductsC: "c"}[products]
+			b.Run(fmt.Sprintf("%v/%s", c, name), func(b *testing.B) {
 				s := newSetupWith(b, Options{Products: products})
 				x, w, dst := s.floats(c[0], c[1]), s.floats(c[2], c[1]), s.floats(c[0], c[2])
 				work, unit := 2*float64(c[0]*c[1]*c[2]), "GFLOP/s"
@@ -131,7 +133,9 @@ func BenchmarkSelected(b *testing.B) {
 		o.SampleTopK(device.TopKArgs{Teams: ids, LogC: logC, Phi: phi, Draw: device.Draw{Seed: seed, Pos: pos}})
 	}
 	attend := func(o *device.Ops) {
-		o.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: keys, V: values, Offsets: off, Teams: ids, LogC: logC, Scale: 0.125})
+		o.AttendSelected(device.SelectedArgs{
+			Out: out, Q: q, K: keys, V: values, Offsets: off, Teams: ids, LogC: logC, Scale: 0.125,
+		})
 	}
 	b.Run("route", func(b *testing.B) { s.b = b; s.time(kv*teams*d*4, "GB/s", route) })
 	b.Run("sample", func(b *testing.B) { s.b = b; s.time(heads*teams, "Gteam/s", sample) })

@@ -35,7 +35,8 @@ func slotOf(slots *device.Tensor, h int, pos int32) int32 {
 	return row[int32](slots, h)[pos]
 }
 
-// PermuteRows implements device.Kernels. It follows the cycles of the permutation with one row of scratch.
+// PermuteRows implements device.Kernels. It follows the cycles of the
+// permutation with one row of scratch.
 func (k *hostKernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
 	if ok, err := k.start(outputs{t}, order); !ok {
 		return err

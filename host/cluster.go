@@ -18,7 +18,8 @@ func (k *hostKernels) Distances(dst, x, points *device.Tensor) error {
 	}
 	k.pool.run(pieces(x.Shape[0], clusterRows), func(_, i int) {
 		s := piece(i, x.Shape[0], clusterRows)
-		kernels.Distances(column(matrix(dst), s.from), matrixFrom(x, s.from), s.len(), matrix(points), points.Shape[0], x.Shape[1])
+		to, from := column(matrix(dst), s.from), matrixFrom(x, s.from)
+		kernels.Distances(to, from, s.len(), matrix(points), points.Shape[0], x.Shape[1])
 	})
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package host is the CPU device. It computes in float32: GoMLX multiplies many rows by a weight, the C kernels of host/kernels do the rest. Results do
-// not depend on the number of threads.
+// Package host is the CPU device. It computes in float32: GoMLX multiplies many
+// rows by a weight, the C kernels of host/kernels do the rest. Results do not
+// depend on the number of threads.
 package host
 
 import (
@@ -15,7 +16,8 @@ import (
 type Options struct {
 	// Threads that work at once; 0 for GOMAXPROCS.
 	Threads int
-	// CheckReplay makes every Step fail when it issues other operations than it did when it was recorded.
+	// CheckReplay makes every Step fail when it issues other operations than it
+	// did when it was recorded.
 	CheckReplay bool
 	// Products of many rows: who multiplies.
 	Products Products
@@ -25,7 +27,8 @@ type Options struct {
 type Products uint8
 
 const (
-	// ProductsAuto is GoMLX in a build with GOEXPERIMENT=simd, where it is fast, and the C kernels otherwise.
+	// ProductsAuto is GoMLX in a build with GOEXPERIMENT=simd, where it is
+	// fast, and the C kernels otherwise.
 	ProductsAuto Products = iota
 	ProductsGoMLX
 	ProductsC

@@ -8,7 +8,8 @@ import (
 	"blitzen/host/kernels"
 )
 
-// rowBlock is the number of rows that a thread takes at once in operations on rows.
+// rowBlock is the number of rows that a thread takes at once in operations on
+// rows.
 const rowBlock = 16
 
 // overRows runs fn on blocks of the first dimension of t.
@@ -65,9 +66,10 @@ func (k *hostKernels) Rotate(x, pos *device.Tensor, r device.RoPE) error {
 	if ok, err := k.start(outputs{x}, pos, r.InvFreq); !ok {
 		return err
 	}
+	interleaved := r.Pairing == device.Interleaved
 	k.overRows(x.Shape[0], func(from, count int) {
 		part := kernels.Heads{P: f32(x, from), Token: x.Stride[0], Head: x.Stride[1]}
-		kernels.Rotate(part, at[int32](pos, from), f32(r.InvFreq), r.Scale, r.Pairing == device.Interleaved, count, x.Shape[1], x.Shape[2])
+		kernels.Rotate(part, at[int32](pos, from), f32(r.InvFreq), r.Scale, interleaved, count, x.Shape[1], x.Shape[2])
 	})
 	return nil
 }
@@ -101,7 +103,8 @@ func (k *hostKernels) Copy(dst, src *device.Tensor) error {
 	return nil
 }
 
-// copyRows copies one entry of dimension dim; all types here have 4 bytes an element, or 8.
+// copyRows copies one entry of dimension dim; all types here have 4 bytes an
+// element, or 8.
 func copyRows(dst, src *device.Tensor, dim, to, from int) {
 	switch last := dst.Rank() - 1; {
 	case dim == last:

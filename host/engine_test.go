@@ -7,8 +7,10 @@ import (
 	"blitzen/device"
 )
 
-// TestEngines compares the engines on row counts around GoMLX's pieces. Both sum in float32, so a dot product of n terms near 1 differs by at most
-// 2·n·2⁻²⁴ times the sum of their sizes; that sum is below n·E|x|·E|w|·2 = n·1.3.
+// TestEngines compares the engines on row counts around GoMLX's pieces. Both
+// sum in float32, so a dot product of n terms near 1 differs by at most
+// 2·n·2⁻²⁴ times the sum of their sizes; that sum is below n·E|x|·E|w|·2 =
+// n·1.3.
 func TestEngines(t *testing.T) {
 	for _, s := range []struct{ rows, in, out int }{{16, 5, 3}, {17, 64, 33}, {100, 40, 520}, {129, 96, 7}, {300, 31, 64}} {
 		var first []float32

@@ -13,7 +13,8 @@ import (
 
 var engines = []Products{ProductsC, ProductsGoMLX}
 
-// The kernels for other processors must pass as well. The choice is made when the program starts, hence another process.
+// The kernels for other processors must pass as well. The choice is made when
+// the program starts, hence another process.
 func TestInstructionSets(t *testing.T) {
 	for _, isa := range []string{"avx2", "portable"} {
 		t.Run(isa, func(t *testing.T) {

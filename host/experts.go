@@ -20,7 +20,8 @@ func (k *hostKernels) Router(a device.RouterArgs) error {
 		return err
 	}
 	all := kernels.Matrix{P: scores, LD: experts}
-	if err := k.product(all, matrix(a.X), matrix(a.Gate), nil, tokens, experts, a.X.Shape[1], false); err != nil {
+	logits := product{dst: all, x: matrix(a.X), w: matrix(a.Gate), rows: tokens, outs: experts, in: a.X.Shape[1]}
+	if err := k.multiply(logits); err != nil {
 		return err
 	}
 	k.overRows(tokens, func(from, count int) {

@@ -16,16 +16,19 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// gomlx multiplies tiles of rows by tiles of a weight with GoMLX's Go backend. A graph is compiled for a shape; rows therefore come in powers of two, the
-// last piece filled up with zeros, so that a weight has few shapes. The backend works on the calling thread alone: the threads are ours.
+// gomlx multiplies tiles of rows by tiles of a weight with GoMLX's Go backend.
+// A graph is compiled for a shape; rows therefore come in powers of two, the
+// last piece filled up with zeros, so that a weight has few shapes. The backend
+// works on the calling thread alone: the threads are ours.
 type gomlx struct {
 	backend compute.Backend
 	execs   map[[2]int]*graph.Exec // by outputs and inputs of a tile
 }
 
-// Tiles that GoMLX is given; fewer rows go to the C kernels, which need no copies.
+// Tiles that GoMLX is given. It is slow with fewer rows than gomlxMin: those go
+// to the C kernels.
 const (
-	gomlxMin  = 16
+	gomlxMin  = 64
 	gomlxRows = 128
 	gomlxOuts = 512
 )
@@ -35,7 +38,8 @@ func newGoMLX() (*gomlx, error) {
 	if err != nil {
 		return nil, fmt.Errorf("GoMLX: %w", err)
 	}
-	// The backend's option "parallelism=0" would do the same but prints to standard output.
+	// The backend's option "parallelism=0" would do the same but prints to
+	// standard output.
 	workers, err := field(backend, "Workers")
 	if err != nil {
 		return nil, err
@@ -59,7 +63,8 @@ func field(x any, name string) (reflect.Value, error) {
 	return reflect.Value{}, fmt.Errorf("GoMLX: %T has no field %s; check its version", x, name)
 }
 
-// alias is a GoMLX tensor over rows × width floats that already lie in memory. Finalizing it leaves them alone.
+// alias is a GoMLX tensor over rows × width floats that already lie in memory.
+// Finalizing it leaves them alone.
 func (g *gomlx) alias(p *float32, rows, width int) (*tensors.Tensor, error) {
 	buffer, _, err := g.backend.NewSharedBuffer(0, shapes.Make(dtypes.Float32, 1))
 	if err != nil {
@@ -82,7 +87,8 @@ func (g *gomlx) alias(p *float32, rows, width int) (*tensors.Tensor, error) {
 	return t, nil
 }
 
-// prepare makes the graph for tiles of a shape, if it is new. Not for concurrent use; tile is.
+// prepare makes the graph for tiles of a shape, if it is new. Not for
+// concurrent use; tile is.
 func (g *gomlx) prepare(outs, in int) error {
 	key := [2]int{outs, in}
 	if g.execs[key] != nil {
@@ -98,29 +104,31 @@ func (g *gomlx) prepare(outs, in int) error {
 	return nil
 }
 
-// tile computes x·wᵀ for rows rows, w with adjacent rows, and hands the product to store, for which it is valid. stage has room for gomlxRows·in floats.
-func (g *gomlx) tile(x, w kernels.Matrix, rows, outs, in int, stage *float32, store func(y kernels.Matrix)) error {
+// multiply computes a tile whose weight rows are adjacent. stage has room for
+// gomlxRows·in floats.
+func (g *gomlx) multiply(p product, stage *float32) error {
 	size := gomlxMin
-	for size < rows {
+	for size < p.rows {
 		size *= 2
 	}
-	xt, err := g.alias(contiguous(x, rows, size, in, stage), size, in)
+	x, err := g.alias(contiguous(p.x, p.rows, size, p.in, stage), size, p.in)
 	if err != nil {
 		return err
 	}
-	defer xt.FinalizeAll()
-	wt, err := g.alias(w.P, outs, in)
+	defer x.FinalizeAll()
+	w, err := g.alias(p.w.P, p.outs, p.in)
 	if err != nil {
 		return err
 	}
-	defer wt.FinalizeAll()
-	y, err := g.exec(g.execs[[2]int{outs, in}], xt, wt)
+	defer w.FinalizeAll()
+	y, err := g.exec(g.execs[[2]int{p.outs, p.in}], x, w)
 	if err != nil {
 		return fmt.Errorf("GoMLX: %w", err)
 	}
 	defer y.FinalizeAll()
 	return y.ConstFlatData(func(flat any) {
-		store(kernels.Matrix{P: unsafe.SliceData(flat.([]float32)), LD: outs})
+		product := kernels.Matrix{P: unsafe.SliceData(flat.([]float32)), LD: p.outs}
+		kernels.Store(p.dst, product, p.bias, p.rows, p.outs, p.add)
 	})
 }
 
@@ -136,7 +144,8 @@ func (g *gomlx) exec(e *graph.Exec, x, w *tensors.Tensor) (*tensors.Tensor, erro
 	return y[0], nil
 }
 
-// contiguous is the address of size adjacent rows, the first of them those of x, the others zero. It moves them to stage if need be.
+// contiguous is the address of size adjacent rows, the first of them those of
+// x, the others zero. It moves them to stage if need be.
 func contiguous(x kernels.Matrix, rows, size, in int, stage *float32) *float32 {
 	if x.LD == in && rows == size {
 		return x.P

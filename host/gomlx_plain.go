@@ -2,7 +2,8 @@
 
 package host
 
-// gomlxFast says whether GoMLX multiplies with vector instructions in this build.
+// gomlxFast says whether GoMLX multiplies with vector instructions in this
+// build.
 const gomlxFast = false
 
 func clearUpperBits() {}

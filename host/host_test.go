@@ -68,7 +68,8 @@ func TestSuite(t *testing.T) {
 
 func TestNamesInstructionSet(t *testing.T) { t.Logf("instruction set %s", kernels.ISA()) }
 
-// prefill runs a prompt through two layers and returns the logits of the last token and the last layer's keys.
+// prefill runs a prompt through two layers and returns the logits of the last
+// token and the last layer's keys.
 func prefill(t *testing.T, opts Options, prompt, chunk int) []float32 {
 	d := open(t, opts)
 	rows := prompt
@@ -98,7 +99,8 @@ func TestThreadsChangeNoBit(t *testing.T) {
 	}
 }
 
-// A recorded decode step takes no memory when it is replayed: neither tensors nor scratch.
+// A recorded decode step takes no memory when it is replayed: neither tensors
+// nor scratch.
 func TestReplayTakesNoMemory(t *testing.T) {
 	d := open(t, Options{Threads: 2})
 	n := newNeedle(normals(t, d), ints(t, d, 5), ints(t, d, 299), 2, 300)

@@ -54,7 +54,8 @@ func (d *cpu) hold(b *buffer) {
 	d.stats.Peak = max(d.stats.Peak, d.stats.Used)
 }
 
-// Import implements device.Device. BF16 and F16 become F32; every other type keeps mapped itself when its address is aligned.
+// Import implements device.Device. BF16 and F16 become F32; every other type
+// keeps mapped itself when its address is aligned.
 func (d *cpu) Import(name string, t device.DType, shape []int, mapped []byte) (*device.Tensor, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
@@ -107,7 +108,8 @@ func (d *cpu) convert(dst unsafe.Pointer, t device.DType, src []byte) {
 	})
 }
 
-// Free implements device.Device. A tensor that a live step uses is kept, and the mistake becomes the device's error.
+// Free implements device.Device. A tensor that a live step uses is kept, and
+// the mistake becomes the device's error.
 func (d *cpu) Free(t *device.Tensor) {
 	if t == nil || d.closed {
 		return

@@ -7,7 +7,8 @@ import (
 	"blitzen/device"
 )
 
-// needle is a transformer of the shapes of models/needle-qwen2 with random weights, for tests and benchmarks of whole steps.
+// needle is a transformer of the shapes of models/needle-qwen2 with random
+// weights, for tests and benchmarks of whole steps.
 type needle struct {
 	layers                                               []needleLayer
 	table, last                                          *device.Tensor
@@ -34,9 +35,11 @@ func newNeedle(rand maker, ids, pos *device.Tensor, layers, capacity int) *needl
 		return device.Weight{Parts: []*device.Tensor{rand(0.05, out, in)}}
 	}
 	n := &needle{
-		table: rand(1, needleVocab, needleHidden), last: rand(1, needleHidden), ids: ids, pos: pos,
-		x: rand(1, tokens, needleHidden), norm: rand(1, tokens, needleHidden), qkv: rand(1, tokens, wide),
-		attended: rand(1, tokens, needleHeads*needleDim), gateUp: rand(1, tokens, 2*needleInter), act: rand(1, tokens, needleInter),
+		ids: ids, pos: pos,
+		table: rand(1, needleVocab, needleHidden), last: rand(1, needleHidden),
+		x: rand(1, tokens, needleHidden), norm: rand(1, tokens, needleHidden),
+		qkv: rand(1, tokens, wide), attended: rand(1, tokens, needleHeads*needleDim),
+		gateUp: rand(1, tokens, 2*needleInter), act: rand(1, tokens, needleInter),
 		logits: rand(1, 1, needleVocab), invFreq: rand(0.01, needleDim/2),
 	}
 	for range layers {
@@ -56,6 +59,7 @@ func (n *needle) forward(o *device.Ops) {
 		return n.qkv.Slice(1, from*needleDim, (from+heads)*needleDim).Unflatten(1, heads, needleDim)
 	}
 	q, k, v := part(0, needleHeads), part(needleHeads, needleKV), part(needleHeads+needleKV, needleKV)
+	out := device.Partial{Out: n.attended.Unflatten(1, needleHeads, needleDim)}
 	rope := device.RoPE{InvFreq: n.invFreq, Scale: 1}
 	o.Embed(n.x, n.table, n.ids)
 	for _, l := range n.layers {
@@ -65,7 +69,7 @@ func (n *needle) forward(o *device.Ops) {
 		o.Rotate(k, n.pos, rope)
 		o.Append(l.keys, k, n.pos, nil)
 		o.Append(l.values, v, n.pos, nil)
-		o.Attend(device.AttendArgs{Out: device.Partial{Out: n.attended.Unflatten(1, needleHeads, needleDim)}, Q: q, K: l.keys, V: l.values, Pos: n.pos, Scale: 0.125})
+		o.Attend(device.AttendArgs{Out: out, Q: q, K: l.keys, V: l.values, Pos: n.pos, Scale: 0.125})
 		o.LinearAdd(n.x, n.attended, l.out)
 		o.RMSNorm(n.norm, n.x, l.norm2, 1e-6)
 		o.Linear(n.gateUp, n.norm, l.gateUp)

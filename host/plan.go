@@ -5,10 +5,12 @@ import (
 	"blitzen/host/kernels"
 )
 
-// decodeRows is the number of rows of one piece of work in decode: fixed, so that the order of sums never depends on threads.
+// decodeRows is the number of rows of one piece of work in decode: fixed, so
+// that the order of sums never depends on threads.
 const decodeRows = 128
 
-// plan is what one key head reads for one token: segments of rows, cut in pieces of work of decodeRows rows.
+// plan is what one key head reads for one token: segments of rows, cut in
+// pieces of work of decodeRows rows.
 type plan struct {
 	segments []kernels.Segment
 	ends     []int // of the pieces in segments
@@ -45,7 +47,8 @@ func (p *plan) piece(i int) []kernels.Segment {
 	return p.segments[from:p.ends[i]]
 }
 
-// planner keeps plans, and the memory to make them, from one operation to the next.
+// planner keeps plans, and the memory to make them, from one operation to the
+// next.
 type planner struct {
 	plans []plan
 	jobs  []job
@@ -67,8 +70,10 @@ func (p *planner) fresh(n int) []plan {
 	return p.plans[:n]
 }
 
-// attendPlans attends token t by one plan a key head and joins the pieces in order.
-func (k *hostKernels) attendPlans(plans []plan, out device.Partial, q, keys, values *device.Tensor, t int, scale float32) error {
+// attendPlans attends token t by one plan a key head and joins the pieces in
+// order.
+func (k *hostKernels) attendPlans(plans []plan, t int, out device.Partial, q, keys, values *device.Tensor,
+	scale float32) error {
 	group, dv := q.Shape[1]/len(plans), values.Shape[2]
 	jobs := k.planner.jobs[:0]
 	for h := range plans {
@@ -92,14 +97,15 @@ func (k *hostKernels) attendPlans(plans []plan, out device.Partial, q, keys, val
 		if len(p.bias) > 0 {
 			bias = &p.bias[0]
 		}
-		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h), p.piece(jobs[i].piece), bias, p.ldb, group,
-			scale, k.pool.floats(thread))
+		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h),
+			p.piece(jobs[i].piece), bias, p.ldb, group, scale, k.pool.floats(thread))
 	})
 	done := 0
 	for h := range plans {
 		lse, _ := lseAt(out, t, h*group)
-		kernels.Join(f32(out.Out, t, h*group), out.Out.Stride[1], lse, shift(parts, done*width), len(plans[h].ends), group, dv)
-		done += len(plans[h].ends)
+		n := len(plans[h].ends)
+		kernels.Join(f32(out.Out, t, h*group), out.Out.Stride[1], lse, shift(parts, done*width), n, group, dv)
+		done += n
 	}
 	return nil
 }

@@ -9,8 +9,10 @@ import (
 	"blitzen/host/kernels"
 )
 
-// pool runs independent pieces of work on a number of threads and lends each a scratch memory that is kept between operations, so that a step that has run
-// once needs no new memory. Which thread does which piece never changes a result.
+// pool runs independent pieces of work on a number of threads and lends each a
+// scratch memory that is kept between operations, so that a step that has run
+// once needs no new memory. Which thread does which piece never changes a
+// result.
 type pool struct {
 	threads int
 	scratch []scratch // one a thread
@@ -47,7 +49,8 @@ func (p *pool) run(n int, fn func(thread, i int)) {
 	others.Wait()
 }
 
-// bytes returns at least n bytes of uninitialised memory, the same as last time where that suffices; nil when there is none.
+// bytes returns at least n bytes of uninitialised memory, the same as last time
+// where that suffices; nil when there is none.
 func (s *scratch) bytes(n int) unsafe.Pointer {
 	if n > s.size {
 		s.free()

@@ -14,15 +14,15 @@ func (k *hostKernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) e
 }
 
 func (k *hostKernels) linear(dst, x kernels.Matrix, w device.Weight, rows int, add bool) error {
-	for i, p := range w.Parts {
-		var bias *float32
+	for i, part := range w.Parts {
+		p := product{dst: dst, x: x, w: matrix(part), rows: rows, outs: part.Shape[0], in: part.Shape[1], add: add}
 		if len(w.Bias) > 0 {
-			bias = f32(w.Bias[i])
+			p.bias = f32(w.Bias[i])
 		}
-		if err := k.product(dst, x, matrix(p), bias, rows, p.Shape[0], p.Shape[1], add); err != nil {
+		if err := k.multiply(p); err != nil {
 			return err
 		}
-		dst = column(dst, p.Shape[0])
+		dst = column(dst, p.outs)
 	}
 	return nil
 }
@@ -61,39 +61,58 @@ const (
 	productOuts = 128
 )
 
-// product computes dst (+)= x·wᵀ + bias; bias may be nil.
-func (k *hostKernels) product(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) error {
-	if k.gomlx != nil && rows >= gomlxMin && w.LD == in {
-		return k.productGoMLX(dst, x, w, bias, rows, outs, in, add)
+// product is dst (+)= x·wᵀ + bias for rows × outs outputs; bias may be nil.
+type product struct {
+	dst, x, w      kernels.Matrix
+	bias           *float32
+	rows, outs, in int
+	add            bool
+}
+
+// part is the tile of rows t and outputs o.
+func (p product) part(t, o span) product {
+	p.dst, p.x, p.w = below(column(p.dst, o.from), t.from), below(p.x, t.from), below(p.w, o.from)
+	p.bias = shift(p.bias, o.from)
+	p.rows, p.outs = t.len(), o.len()
+	return p
+}
+
+func (p product) compute() {
+	kernels.Linear(p.dst, p.x, p.w, p.bias, p.rows, p.outs, p.in, p.add)
+}
+
+func (k *hostKernels) multiply(p product) error {
+	if k.gomlx != nil && p.rows >= gomlxMin && p.w.LD == p.in {
+		return k.multiplyGoMLX(p)
 	}
-	k.overTiles(rows, productRows, outs, productOuts, func(_ int, t, o span) {
-		kernels.Linear(below(column(dst, o.from), t.from), below(x, t.from), below(w, o.from), shift(bias, o.from), t.len(), o.len(), in, add)
-	})
+	k.overTiles(p, productRows, productOuts, func(_ int, tile product) { tile.compute() })
 	return nil
 }
 
-func (k *hostKernels) productGoMLX(dst, x, w kernels.Matrix, bias *float32, rows, outs, in int, add bool) error {
-	if err := k.pool.lend(gomlxRows * in); err != nil {
+func (k *hostKernels) multiplyGoMLX(p product) error {
+	if err := k.pool.lend(gomlxRows * p.in); err != nil {
 		return err
 	}
-	for o := 0; o < outs; o += gomlxOuts {
-		if err := k.gomlx.prepare(min(outs-o, gomlxOuts), in); err != nil {
+	for o := 0; o < p.outs; o += gomlxOuts {
+		if err := k.gomlx.prepare(min(p.outs-o, gomlxOuts), p.in); err != nil {
 			return err
 		}
 	}
 	var failed firstError
-	k.overTiles(rows, gomlxRows, outs, gomlxOuts, func(thread int, t, o span) {
-		failed.set(k.gomlx.tile(below(x, t.from), below(w, o.from), t.len(), o.len(), in, k.pool.floats(thread), func(y kernels.Matrix) {
-			kernels.Store(below(column(dst, o.from), t.from), y, shift(bias, o.from), t.len(), o.len(), add)
-		}))
+	k.overTiles(p, gomlxRows, gomlxOuts, func(thread int, tile product) {
+		if tile.rows < gomlxMin {
+			tile.compute()
+		} else {
+			failed.set(k.gomlx.multiply(tile, k.pool.floats(thread)))
+		}
 	})
 	return failed.err
 }
 
-// overTiles runs fn on the tiles of a rows × outs matrix.
-func (k *hostKernels) overTiles(rows, tileRows, outs, tileOuts int, fn func(thread int, t, o span)) {
-	down := pieces(rows, tileRows)
-	k.pool.run(down*pieces(outs, tileOuts), func(thread, i int) {
-		fn(thread, piece(i%down, rows, tileRows), piece(i/down, outs, tileOuts))
+// overTiles runs fn on the tiles of a product.
+func (k *hostKernels) overTiles(p product, rows, outs int, fn func(thread int, tile product)) {
+	down := pieces(p.rows, rows)
+	k.pool.run(down*pieces(p.outs, outs), func(thread, i int) {
+		fn(thread, p.part(piece(i%down, p.rows, rows), piece(i/down, p.outs, outs)))
 	})
 }

@@ -50,7 +50,8 @@ func (s *sampler) penalise(logits []float32, seen []int32, penalty float32) {
 	}
 }
 
-// largest is the index of the largest logit, the lower among equals; −1 when there is a NaN, a +Inf or nothing above −Inf.
+// largest is the index of the largest logit, the lower among equals; −1 when
+// there is a NaN, a +Inf or nothing above −Inf.
 func largest(x []float64) int {
 	top, at := math.Inf(-1), -1
 	for i, v := range x {
@@ -64,7 +65,8 @@ func largest(x []float64) int {
 	return at
 }
 
-// restrict applies the temperature and sets the logits of tokens that top-k, top-p and min-p leave out to −Inf. top is the index of the largest.
+// restrict applies the temperature and sets the logits of tokens that top-k,
+// top-p and min-p leave out to −Inf. top is the index of the largest.
 func (s *sampler) restrict(set []float32, top int) {
 	for i := range s.logits {
 		s.logits[i] /= float64(set[device.SetTemperature])
@@ -89,7 +91,8 @@ func keepFrom(logits []float64, least float64) {
 	}
 }
 
-// nucleus is the smallest logit whose larger ones hold less than p of the probability together; equal ones stand or fall together. Few tokens usually
+// nucleus is the smallest logit whose larger ones hold less than p of the
+// probability together; equal ones stand or fall together. Few tokens usually
 // hold p: only those near the top are sorted, then more if they do not suffice.
 func (s *sampler) nucleus(top, p float64) float64 {
 	total := 0.0

@@ -26,8 +26,9 @@ func (k *hostKernels) Route(a device.RouteArgs) error {
 	k.pool.run(tokens*kv*blocks, func(thread, i int) {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
-		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from), group, s.len(),
-			a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
+		reps, bias := below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from)
+		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, s.len(), a.Reps.Shape[2], a.Scale,
+			k.pool.floats(thread))
 	})
 	if a.Read != nil {
 		there := 0
@@ -65,7 +66,8 @@ func (k *hostKernels) SampleTopK(a device.TopKArgs) error {
 	return nil
 }
 
-// fillTeams writes the teams that come first in order, and the log of their inclusion probabilities.
+// fillTeams writes the teams that come first in order, and the log of their
+// inclusion probabilities.
 func fillTeams(teams []int32, logC, phi []float32, y []float64, order []int32) {
 	for len(order) > 0 && absent(phi[order[len(order)-1]]) {
 		order = order[:len(order)-1]
@@ -94,7 +96,8 @@ func logInclusion(delta float64) float64 {
 	return math.Log(-math.Expm1(-math.Exp(delta)))
 }
 
-// AttendSelected implements device.Kernels. The teams of the query heads of a key head are joined, and each is read once; a head that did not draw a team
+// AttendSelected implements device.Kernels. The teams of the query heads of a
+// key head are joined, and each is read once; a head that did not draw a team
 // has the bias −Inf there.
 func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
 	if ok, err := k.start(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.Offsets, a.Teams, a.LogC); !ok {
@@ -111,14 +114,15 @@ func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
 				*at[int64](a.Read) += int64(plans[h].rows)
 			}
 		}
-		if err := k.attendPlans(plans, a.Out, a.Q, a.K, a.V, t, a.Scale); err != nil {
+		if err := k.attendPlans(plans, t, a.Out, a.Q, a.K, a.V, a.Scale); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// join plans the union of the teams that the query heads of key head h drew for token t, in rising order.
+// join plans the union of the teams that the query heads of key head h drew for
+// token t, in rising order.
 func (p *planner) join(plan *plan, a device.SelectedArgs, t, h int) error {
 	offsets := row[int32](a.Offsets, h)
 	group, teams := a.Q.Shape[1]/a.K.Shape[0], len(offsets)-1
@@ -155,7 +159,8 @@ func (p *planner) join(plan *plan, a device.SelectedArgs, t, h int) error {
 	return nil
 }
 
-// correct sets each head's bias −ln c for the teams that it drew itself, −Inf for the others.
+// correct sets each head's bias −ln c for the teams that it drew itself, −Inf
+// for the others.
 func (p *planner) correct(plan *plan, a device.SelectedArgs, t, head, group int) {
 	plan.ldb = len(p.union)
 	for range group * plan.ldb {

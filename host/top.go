@@ -2,7 +2,8 @@ package host
 
 import "cmp"
 
-// topN returns the indices of the n largest scores, falling, the lower index first among equals. It works in heap, whose memory is reused if it suffices.
+// topN returns the indices of the n largest scores, falling, the lower index
+// first among equals. It works in heap, whose memory is reused if it suffices.
 func topN[T cmp.Ordered](heap []int32, score []T, n int) []int32 {
 	n = min(n, len(score))
 	// worse orders a before b when a is to be dropped first.
@@ -30,9 +31,9 @@ func topN[T cmp.Ordered](heap []int32, score []T, n int) []int32 {
 	for i := n/2 - 1; i >= 0; i-- {
 		sink(i, n)
 	}
-	for i := int32(n); n > 0 && int(i) < len(score); i++ {
-		if worse(heap[0], i) {
-			heap[0] = i
+	for i := n; n > 0 && i < len(score); i++ {
+		if score[i] > score[heap[0]] { // an equal one comes later and loses
+			heap[0] = int32(i)
 			sink(0, n)
 		}
 	}

@@ -1,5 +1,7 @@
-// Attention. Scores are handled in blocks of BLOCK rows with a running maximum m, mass l and sum acc (online softmax, Milakov and Gimelshein 2018; blocks as
-// in FlashAttention, Dao et al. 2022). What a query row adds up, and in which order, depends on its own rows alone, not on the queries beside it.
+// Attention. Scores are handled in blocks of BLOCK rows with a running maximum m, mass l and sum
+// acc (online softmax, Milakov and Gimelshein 2018; blocks as in FlashAttention, Dao et al. 2022).
+// What a query row adds up, and in which order, depends on its own rows alone, not on the queries
+// beside it.
 
 // Query rows and vectors of a register tile: sums, loads and a broadcast fill the registers.
 #if VW == 16
@@ -10,7 +12,8 @@
 #define TILE_V 2
 #endif
 
-// The first n scores become weights exp(s − m), the others 0; m, l and acc are brought to the new maximum.
+// The first n scores become weights exp(s − m), the others 0; m, l and acc are brought to the new
+// maximum.
 INLINE void weigh(float *s, long n, float *m, float *l, float *acc, long dv) {
   for (long i = n; i < BLOCK; i++) s[i] = -INFINITY;
   vf top = load(s);
@@ -37,8 +40,10 @@ INLINE void weigh(float *s, long n, float *m, float *l, float *acc, long dv) {
   *l += sum(mass);
 }
 
-// acc[q, i] (+)= sum over j < n of p[q, j] v[j, i] for tq rows and tv vectors; row j of v is row idx[j] where idx is given. add is 0 or 1.
-INLINE void sum_tile(const int tq, const int tv, int add, float *acc, long lda, const float *p, long ldp, const float *v, long ldv, const int32_t *idx, long n) {
+// acc[q, i] (+)= sum over j < n of p[q, j] v[j, i] for tq rows and tv vectors; row j of v is row
+// idx[j] where idx is given. add is 0 or 1.
+INLINE void sum_tile(const int tq, const int tv, int add, float *acc, long lda, const float *p,
+                     long ldp, const float *v, long ldv, const int32_t *idx, long n) {
   vf sums[TILE_Q][TILE_V];
   for (int a = 0; a < tq; a++)
     for (int b = 0; b < tv; b++) sums[a][b] = add ? load(acc + a * lda + b * VW) : (vf){};
@@ -53,9 +58,11 @@ INLINE void sum_tile(const int tq, const int tv, int add, float *acc, long lda, 
     for (int b = 0; b < tv; b++) put(acc + a * lda + b * VW, sums[a][b]);
 }
 
-INLINE void sum_rows(const int tq, int add, float *acc, long lda, const float *p, long ldp, const float *v, long ldv, const int32_t *idx, long n, long width) {
+INLINE void sum_rows(const int tq, int add, float *acc, long lda, const float *p, long ldp,
+                     const float *v, long ldv, const int32_t *idx, long n, long width) {
   long i = 0;
-  for (; i + TILE_V * VW <= width; i += TILE_V * VW) sum_tile(tq, TILE_V, add, acc + i, lda, p, ldp, v + i, ldv, idx, n);
+  for (; i + TILE_V * VW <= width; i += TILE_V * VW)
+    sum_tile(tq, TILE_V, add, acc + i, lda, p, ldp, v + i, ldv, idx, n);
   for (; i + VW <= width; i += VW) sum_tile(tq, 1, add, acc + i, lda, p, ldp, v + i, ldv, idx, n);
   for (; i < width; i++)
     for (int a = 0; a < tq; a++) {
@@ -80,10 +87,14 @@ INLINE void transpose(float *dst, const float *k, long ldk, long n, long dk) {
     for (; i + 4 <= dk; i += 4) {
       v4 r[4];
       for (int a = 0; a < 4; a++) memcpy(r + a, row + a * ldk + i, sizeof *r);
-      v4 lo01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), hi01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-      v4 lo23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), hi23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-      v4 c[4] = {__builtin_shufflevector(lo01, lo23, 0, 1, 4, 5), __builtin_shufflevector(lo01, lo23, 2, 3, 6, 7),
-                 __builtin_shufflevector(hi01, hi23, 0, 1, 4, 5), __builtin_shufflevector(hi01, hi23, 2, 3, 6, 7)};
+      v4 lo01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+         hi01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+      v4 lo23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
+         hi23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+      v4 c[4] = {__builtin_shufflevector(lo01, lo23, 0, 1, 4, 5),
+                 __builtin_shufflevector(lo01, lo23, 2, 3, 6, 7),
+                 __builtin_shufflevector(hi01, hi23, 0, 1, 4, 5),
+                 __builtin_shufflevector(hi01, hi23, 2, 3, 6, 7)};
       for (int a = 0; a < 4; a++) memcpy(dst + (i + a) * BLOCK + j, c + a, sizeof *c);
     }
     for (; i < dk; i++)
@@ -104,12 +115,15 @@ typedef struct {
 
 INLINE tile tile_in(float *scratch, long rows, long dk, long dv) {
   tile w;
-  w.q = scratch, w.acc = w.q + rows * dk, w.s = w.acc + rows * dv, w.keys = w.s + rows * BLOCK, w.m = w.keys + dk * BLOCK, w.l = w.m + rows;
+  w.q = scratch, w.acc = w.q + rows * dk, w.s = w.acc + rows * dv, w.keys = w.s + rows * BLOCK,
+  w.m = w.keys + dk * BLOCK, w.l = w.m + rows;
   return w;
 }
 
-void KERNEL(attend_tile)(float *out, long ldot, long ldoh, float *lse, long ldl, const float *q, long ldqt, long ldqh, const float *k, long ldk, const float *v, long ldv,
-                         long tokens, long group, long dk, long dv, long from, const int32_t *pos, float scale, float *scratch) {
+void KERNEL(attend_tile)(float *out, long ldot, long ldoh, float *lse, long ldl, const float *q,
+                         long ldqt, long ldqh, const float *k, long ldk, const float *v, long ldv,
+                         long tokens, long group, long dk, long dv, long from, const int32_t *pos,
+                         float scale, float *scratch) {
   long queries = tokens * group, rows = (queries + TILE_Q - 1) / TILE_Q * TILE_Q, last = -1;
   tile w = tile_in(scratch, rows, dk, dv);
   memset(w.q, 0, rows * dk * sizeof *w.q);
@@ -117,7 +131,8 @@ void KERNEL(attend_tile)(float *out, long ldot, long ldoh, float *lse, long ldl,
   for (long r = 0; r < rows; r++) w.m[r] = -INFINITY, w.l[r] = 0;
   for (long t = 0; t < tokens; t++) {
     last = pos[t] > last ? pos[t] : last;
-    for (long h = 0; h < group; h++) memcpy(w.q + (t * group + h) * dk, q + t * ldqt + h * ldqh, dk * sizeof *q);
+    for (long h = 0; h < group; h++)
+      memcpy(w.q + (t * group + h) * dk, q + t * ldqt + h * ldqh, dk * sizeof *q);
   }
   for (long j = from; j <= last; j += BLOCK) {
     long n = last + 1 - j < BLOCK ? last + 1 - j : BLOCK;
@@ -128,26 +143,33 @@ void KERNEL(attend_tile)(float *out, long ldot, long ldoh, float *lse, long ldl,
       for (long i = 0; i < TILE_Q * BLOCK; i++) s[i] *= scale;
       for (long a = 0; a < TILE_Q; a++) {
         long see = r + a < queries ? pos[(r + a) / group] + 1 - j : 0;
-        weigh(s + a * BLOCK, see < 0 ? 0 : see < n ? see : n, w.m + r + a, w.l + r + a, w.acc + (r + a) * dv, dv);
+        weigh(s + a * BLOCK,
+              see < 0   ? 0
+              : see < n ? see
+                        : n,
+              w.m + r + a, w.l + r + a, w.acc + (r + a) * dv, dv);
       }
       sum_rows(TILE_Q, 1, w.acc + r * dv, dv, s, BLOCK, v + j * ldv, ldv, 0, n, dv);
     }
   }
   for (long r = 0; r < queries; r++) {
     long t = r / group, h = r % group;
-    finish(out + t * ldot + h * ldoh, lse ? lse + t * ldl + h : 0, w.m[r], w.l[r], w.acc + r * dv, dv);
+    finish(out + t * ldot + h * ldoh, lse ? lse + t * ldl + h : 0, w.m[r], w.l[r], w.acc + r * dv,
+           dv);
   }
 }
 
 // s[h, j] = sum over i of q[h, i] k[idx[j], i] for th heads and 4 rows.
-INLINE void score_tile(const int th, float *s, const float *q, long ldq, const float *k, long ldk, const int32_t *idx, long dk) {
+INLINE void score_tile(const int th, float *s, const float *q, long ldq, const float *k, long ldk,
+                       const int32_t *idx, long dk) {
   vf acc[4][4];
   for (int a = 0; a < th; a++)
     for (int b = 0; b < 4; b++) acc[a][b] = (vf){};
   for (long i = 0; i < dk; i += VW) {
     long n = dk - i;
     vf qs[4];
-    for (int a = 0; a < th; a++) qs[a] = n < VW ? load_some(q + a * ldq + i, n) : load(q + a * ldq + i);
+    for (int a = 0; a < th; a++)
+      qs[a] = n < VW ? load_some(q + a * ldq + i, n) : load(q + a * ldq + i);
     for (int b = 0; b < 4; b++) {
       const float *row = k + idx[b] * ldk + i;
       vf kb = n < VW ? load_some(row, n) : load(row);
@@ -173,22 +195,28 @@ INLINE void prefetch(ahead a, long row) {
 }
 
 // The scores of one block of rows for all heads, s [group, BLOCK]. n is a multiple of 4.
-INLINE void score_rows(float *s, const float *q, long ldq, const float *k, long ldk, const int32_t *idx, long n, long group, long dk, ahead v, ahead next) {
+INLINE void score_rows(float *s, const float *q, long ldq, const float *k, long ldk,
+                       const int32_t *idx, long n, long group, long dk, ahead v, ahead next) {
   for (long j = 0; j < n; j += 4) {
     long h = 0;
     for (int b = 0; b < 4; b++) prefetch(v, j + b), prefetch(next, j + b);
-    for (; h + 4 <= group; h += 4) score_tile(4, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
+    for (; h + 4 <= group; h += 4)
+      score_tile(4, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
     if (group - h == 3) score_tile(3, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
     if (group - h == 2) score_tile(2, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
     if (group - h == 1) score_tile(1, s + h * BLOCK + j, q + h * ldq, ldq, k, ldk, idx + j, dk);
   }
 }
 
-INLINE void sum_heads(float *part, long width, const float *s, const float *v, long ldv, const int32_t *idx, long n, long group, long dv) {
+INLINE void sum_heads(float *part, long width, const float *s, const float *v, long ldv,
+                      const int32_t *idx, long n, long group, long dv) {
   long h = 0;
-  for (; h + TILE_Q <= group; h += TILE_Q) sum_rows(TILE_Q, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
-  for (; h + 3 <= group; h += 3) sum_rows(3, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
-  for (; h < group; h++) sum_rows(1, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
+  for (; h + TILE_Q <= group; h += TILE_Q)
+    sum_rows(TILE_Q, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
+  for (; h + 3 <= group; h += 3)
+    sum_rows(3, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
+  for (; h < group; h++)
+    sum_rows(1, 1, part + h * width, width, s + h * BLOCK, BLOCK, v, ldv, idx, n, dv);
 }
 
 // Where reading stands: the next row is row in of segment g.
@@ -215,8 +243,10 @@ INLINE void next_rows(rows_block *b, cursor *c) {
   for (long j = b->n; j % 4; j++) b->idx[j] = b->idx[b->n - 1];
 }
 
-void KERNEL(attend_segments)(float *part, const float *q, long ldqh, const float *k, long ldk, const float *v, long ldv, const segment *segs, long nsegs,
-                             const float *bias, long ldb, long group, long dk, long dv, float scale, float *s) {
+void KERNEL(attend_segments)(float *part, const float *q, long ldqh, const float *k, long ldk,
+                             const float *v, long ldv, const segment *segs, long nsegs,
+                             const float *bias, long ldb, long group, long dk, long dv, float scale,
+                             float *s) {
   long width = dv + 2;
   for (long h = 0; h < group; h++) {
     memset(part + h * width, 0, width * sizeof *part);
@@ -226,10 +256,12 @@ void KERNEL(attend_segments)(float *part, const float *q, long ldqh, const float
   rows_block blocks[2], *now = blocks, *next = blocks + 1;
   for (next_rows(now, &at); now->n > 0;) {
     next_rows(next, &at);
-    score_rows(s, q, ldqh, k, ldk, now->idx, (now->n + 3) / 4 * 4, group, dk, (ahead){v, ldv, dv, now->n, now->idx}, (ahead){k, ldk, dk, next->n, next->idx});
+    score_rows(s, q, ldqh, k, ldk, now->idx, (now->n + 3) / 4 * 4, group, dk,
+               (ahead){v, ldv, dv, now->n, now->idx}, (ahead){k, ldk, dk, next->n, next->idx});
     for (long h = 0; h < group; h++) {
       float *row = s + h * BLOCK;
-      for (long j = 0; j < now->n; j++) row[j] = scale * row[j] + (bias ? bias[h * ldb + now->team[j]] : 0);
+      for (long j = 0; j < now->n; j++)
+        row[j] = scale * row[j] + (bias ? bias[h * ldb + now->team[j]] : 0);
       weigh(row, now->n, part + h * width, part + h * width + 1, part + h * width + 2, dv);
     }
     sum_heads(part + 2, width, s, v, ldv, now->idx, now->n, group, dv);
@@ -238,11 +270,13 @@ void KERNEL(attend_segments)(float *part, const float *q, long ldqh, const float
   }
 }
 
-void KERNEL(attend_join)(float *out, long ldoh, float *lse, const float *part, long n, long group, long dv) {
+void KERNEL(attend_join)(float *out, long ldoh, float *lse, const float *part, long n, long group,
+                         long dv) {
   long width = dv + 2;
   for (long h = 0; h < group; h++) {
     float m = -INFINITY, l = 0, *o = out + h * ldoh;
-    for (long i = 0; i < n; i++) m = part[(i * group + h) * width] > m ? part[(i * group + h) * width] : m;
+    for (long i = 0; i < n; i++)
+      m = part[(i * group + h) * width] > m ? part[(i * group + h) * width] : m;
     memset(o, 0, dv * sizeof *o);
     for (long i = 0; i < n; i++) {
       const float *p = part + (i * group + h) * width;
@@ -257,13 +291,15 @@ void KERNEL(attend_join)(float *out, long ldoh, float *lse, const float *part, l
 
 void KERNEL(merge)(float *dst, const float *a, float lse_a, const float *b, float lse_b, long n) {
   float m = lse_a > lse_b ? lse_a : lse_b;
-  float wa = lse_a == -INFINITY ? 0 : expf(lse_a - m), wb = lse_b == -INFINITY ? 0 : expf(lse_b - m);
+  float wa = lse_a == -INFINITY ? 0 : expf(lse_a - m),
+        wb = lse_b == -INFINITY ? 0 : expf(lse_b - m);
   float total = wa + wb;
   if (total > 0) wa /= total, wb /= total;
   for (long i = 0; i < n; i++) dst[i] = (wa > 0 ? wa * a[i] : 0) + (wb > 0 ? wb * b[i] : 0);
 }
 
-void KERNEL(route)(float *phi, long ldp, const float *q, long ldqh, const float *reps, long ldr, const float *bias, long group, long teams, long dk, float scale, float *s) {
+void KERNEL(route)(float *phi, long ldp, const float *q, long ldqh, const float *reps, long ldr,
+                   const float *bias, long group, long teams, long dk, float scale, float *s) {
   for (long g = 0; g < teams; g += BLOCK) {
     int32_t idx[BLOCK];
     long n = 0, there = 0;

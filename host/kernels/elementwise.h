@@ -16,14 +16,16 @@ INLINE float dot(const float *a, const float *b, long n) {
   return sum(s0 + s1);
 }
 
-void KERNEL(rms_norm)(float *dst, long ldd, const float *x, long ldx, const float *gamma, float eps, long rows, long n) {
+void KERNEL(rms_norm)(float *dst, long ldd, const float *x, long ldx, const float *gamma, float eps,
+                      long rows, long n) {
   for (long t = 0; t < rows; t++, dst += ldd, x += ldx) {
     float r = 1 / sqrtf(dot(x, x, n) / n + eps);
     for (long i = 0; i < n; i++) dst[i] = x[i] * r * gamma[i];
   }
 }
 
-void KERNEL(rotate)(float *x, long ldt, long ldh, const int32_t *pos, const float *freq, float scale, int interleaved, long tokens, long heads, long d) {
+void KERNEL(rotate)(float *x, long ldt, long ldh, const int32_t *pos, const float *freq,
+                    float scale, int interleaved, long tokens, long heads, long d) {
   long half = d / 2, step = interleaved ? 2 : 1, other = interleaved ? 1 : half;
   for (long t = 0; t < tokens; t++)
     for (long i = 0; i < half; i++) {
@@ -44,7 +46,8 @@ void KERNEL(swiglu)(float *dst, long ldd, const float *gu, long ldg, long rows, 
   for (long t = 0; t < rows; t++, dst += ldd, gu += ldg) {
     long i = 0;
     for (; i + VW <= n; i += VW) put(dst + i, silu(load(gu + i)) * load(gu + n + i));
-    if (i < n) put_some(dst + i, silu(load_some(gu + i, n - i)) * load_some(gu + n + i, n - i), n - i);
+    if (i < n)
+      put_some(dst + i, silu(load_some(gu + i, n - i)) * load_some(gu + n + i, n - i), n - i);
   }
 }
 

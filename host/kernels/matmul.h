@@ -1,8 +1,9 @@
-// Products with weights. Each output is one dot product over the input dimension, summed in VW partial sums in order whatever the number of rows: a row's
-// result does not depend on the batch.
+// Products with weights. Each output is one dot product over the input dimension, summed in VW
+// partial sums in order whatever the number of rows: a row's result does not depend on the batch.
 
 // A tile of tx rows of x and tw (4 or 1) rows of w.
-INLINE void dot_tile(const int tx, const int tw, float *dst, long ldd, const float *x, long ldx, const float *w, long ldw, const float *bias, long in, int add) {
+INLINE void dot_tile(const int tx, const int tw, float *dst, long ldd, const float *x, long ldx,
+                     const float *w, long ldw, const float *bias, long in, int add) {
   vf acc[4][4];
   for (int a = 0; a < tx; a++)
     for (int b = 0; b < tw; b++) acc[a][b] = (vf){};
@@ -37,20 +38,24 @@ INLINE void dot_tile(const int tx, const int tw, float *dst, long ldd, const flo
   }
 }
 
-#define TILE_ROWS(tx)                                                                                                                                     \
-  do {                                                                                                                                                    \
-    long o = 0;                                                                                                                                           \
-    for (; o + 4 <= outs; o += 4) dot_tile(tx, 4, dst + o, ldd, x, ldx, w + o * ldw, ldw, bias ? bias + o : 0, in, add);                                  \
-    for (; o < outs; o++) dot_tile(tx, 1, dst + o, ldd, x, ldx, w + o * ldw, ldw, bias ? bias + o : 0, in, add);                                          \
+#define TILE_ROWS(tx)                                                                              \
+  do {                                                                                             \
+    long o = 0;                                                                                    \
+    for (; o + 4 <= outs; o += 4)                                                                  \
+      dot_tile(tx, 4, dst + o, ldd, x, ldx, w + o * ldw, ldw, bias ? bias + o : 0, in, add);       \
+    for (; o < outs; o++)                                                                          \
+      dot_tile(tx, 1, dst + o, ldd, x, ldx, w + o * ldw, ldw, bias ? bias + o : 0, in, add);       \
   } while (0)
 
-void KERNEL(matmul)(float *dst, long ldd, const float *x, long ldx, const float *w, long ldw, const float *bias, long rows, long outs, long in, int add) {
+void KERNEL(matmul)(float *dst, long ldd, const float *x, long ldx, const float *w, long ldw,
+                    const float *bias, long rows, long outs, long in, int add) {
   for (; rows >= 4; rows -= 4, x += 4 * ldx, dst += 4 * ldd) TILE_ROWS(4);
   for (; rows >= 2; rows -= 2, x += 2 * ldx, dst += 2 * ldd) TILE_ROWS(2);
   if (rows) TILE_ROWS(1);
 }
 
-INLINE void nn_tile(const int tx, const int tv, float *dst, long ldd, const float *x, long ldx, const float *w, long ldw, long in) {
+INLINE void nn_tile(const int tx, const int tv, float *dst, long ldd, const float *x, long ldx,
+                    const float *w, long ldw, long in) {
   vf acc[4][4];
   for (int a = 0; a < tx; a++)
     for (int b = 0; b < tv; b++) acc[a][b] = (vf){};
@@ -64,15 +69,18 @@ INLINE void nn_tile(const int tx, const int tv, float *dst, long ldd, const floa
     for (int b = 0; b < tv; b++) put(dst + a * ldd + b * VW, acc[a][b]);
 }
 
-void KERNEL(matmul_nn)(float *dst, long ldd, const float *x, long ldx, const float *w, long ldw, long rows, long outs, long in) {
+void KERNEL(matmul_nn)(float *dst, long ldd, const float *x, long ldx, const float *w, long ldw,
+                       long rows, long outs, long in) {
   long o = 0;
   for (; o + 2 * VW <= outs; o += 2 * VW) {
     long t = 0;
-    for (; t + 4 <= rows; t += 4) nn_tile(4, 2, dst + t * ldd + o, ldd, x + t * ldx, ldx, w + o, ldw, in);
+    for (; t + 4 <= rows; t += 4)
+      nn_tile(4, 2, dst + t * ldd + o, ldd, x + t * ldx, ldx, w + o, ldw, in);
     for (; t < rows; t++) nn_tile(1, 2, dst + t * ldd + o, ldd, x + t * ldx, ldx, w + o, ldw, in);
   }
   for (; o + VW <= outs; o += VW)
-    for (long t = 0; t < rows; t++) nn_tile(1, 1, dst + t * ldd + o, ldd, x + t * ldx, ldx, w + o, ldw, in);
+    for (long t = 0; t < rows; t++)
+      nn_tile(1, 1, dst + t * ldd + o, ldd, x + t * ldx, ldx, w + o, ldw, in);
   for (; o < outs; o++)
     for (long t = 0; t < rows; t++) {
       float y = 0;
@@ -81,7 +89,8 @@ void KERNEL(matmul_nn)(float *dst, long ldd, const float *x, long ldx, const flo
     }
 }
 
-void KERNEL(store)(float *dst, long ldd, const float *src, long lds, const float *bias, long rows, long n, int add) {
+void KERNEL(store)(float *dst, long ldd, const float *src, long lds, const float *bias, long rows,
+                   long n, int add) {
   for (long t = 0; t < rows; t++, dst += ldd, src += lds)
     for (long i = 0; i < n; i++) {
       float y = src[i] + (bias ? bias[i] : 0);

@@ -15,20 +15,26 @@ INLINE void philox(vl c[4], uint32_t k0, uint32_t k1) {
   }
 }
 
-// ln of positive normal numbers within an ulp or two: x = 2^k (1 + f), √½ ≤ 1 + f < √2, ln(1 + f) by FreeBSD's e_log.c.
+// ln of positive normal numbers within an ulp or two: x = 2^k (1 + f), √½ ≤ 1 + f < √2, ln(1 + f)
+// by FreeBSD's e_log.c.
 INLINE vd vlog(vd x) {
   vs bits = (vs)x;
   bits += 0x3FF0000000000000 - 0x3FE6A09E667F3BCD; // √½ to 1
   vs k = (bits >> 52) - 1023;
   vd f = (vd)((bits & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0;
   vd s = f / (2.0 + f), z = s * s, w = z * z;
-  vd t1 = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
-  vd t2 = z * (6.666666666666735130e-01 + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
+  vd t1 = w * (3.999999999940941908e-01 +
+               w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
+  vd t2 = z * (6.666666666666735130e-01 +
+               w * (2.857142874366239149e-01 +
+                    w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
   vd hfsq = 0.5 * f * f, dk = __builtin_convertvector(k, vd);
-  return dk * 6.93147180369123816490e-01 - ((hfsq - (s * (hfsq + t1 + t2) + dk * 1.90821492927058770002e-10)) - f);
+  return dk * 6.93147180369123816490e-01 -
+         ((hfsq - (s * (hfsq + t1 + t2) + dk * 1.90821492927058770002e-10)) - f);
 }
 
-void KERNEL(perturb)(double *y, const float *phi, long teams, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
+void KERNEL(perturb)(double *y, const float *phi, long teams, uint32_t c1, uint32_t c2, uint32_t c3,
+                     uint32_t k0, uint32_t k1) {
   for (long g = 0; g < teams; g += 4 * VD) {
     uint64_t counter[VD];
     for (int i = 0; i < VD; i++) counter[i] = (uint32_t)(g / 4 + i);

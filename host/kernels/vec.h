@@ -1,4 +1,5 @@
-// Vectors of VW floats on GCC's and Clang's vector extension. No -ffast-math: sums keep the order written here; a*b + c may become one FMA.
+// Vectors of VW floats on GCC's and Clang's vector extension. No -ffast-math: sums keep the order
+// written here; a*b + c may become one FMA.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -74,10 +75,12 @@ typedef float v4 __attribute__((vector_size(16)));
 
 // Lanes i and i + 2 (mod 4) of each group of four of a, then of b.
 #if VW == 16
-#define PICK(a, b, i, j)                                                                                                                                  \
-  __builtin_shufflevector(a, b, i, j, 16 + i, 16 + j, 4 + i, 4 + j, 20 + i, 20 + j, 8 + i, 8 + j, 24 + i, 24 + j, 12 + i, 12 + j, 28 + i, 28 + j)
+#define PICK(a, b, i, j)                                                                           \
+  __builtin_shufflevector(a, b, i, j, 16 + i, 16 + j, 4 + i, 4 + j, 20 + i, 20 + j, 8 + i, 8 + j,  \
+                          24 + i, 24 + j, 12 + i, 12 + j, 28 + i, 28 + j)
 #elif VW == 8
-#define PICK(a, b, i, j) __builtin_shufflevector(a, b, i, j, 8 + i, 8 + j, 4 + i, 4 + j, 12 + i, 12 + j)
+#define PICK(a, b, i, j)                                                                           \
+  __builtin_shufflevector(a, b, i, j, 8 + i, 8 + j, 4 + i, 4 + j, 12 + i, 12 + j)
 #else
 #define PICK(a, b, i, j) __builtin_shufflevector(a, b, i, j, 4 + i, 4 + j)
 #endif
@@ -102,8 +105,8 @@ INLINE float largest(vf v) {
   return vmax(v, SWAP1(v))[0];
 }
 
-// exp with a relative error below 1e-7: x = n ln 2 + r, a degree-6 polynomial in r, n added to the exponent. 0 below −87.3 (no denormals), +Inf above
-// 88.4, NaN for NaN. Coefficients: Cephes expf.
+// exp with a relative error below 1e-7: x = n ln 2 + r, a degree-6 polynomial in r, n added to the
+// exponent. 0 below −87.3 (no denormals), +Inf above 88.4, NaN for NaN. Coefficients: Cephes expf.
 INLINE vf vexp(vf x) {
   const float shift = 12582912.0f; // 1.5·2²³: adding it rounds to an integer in the low bits
   vf c = choose(x > 89.0f, splat(89.0f), choose(x < -88.0f, splat(-88.0f), x));
