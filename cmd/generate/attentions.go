@@ -8,6 +8,7 @@ import (
 	"blitzen/attention"
 	"blitzen/attention/dense"
 	"blitzen/attention/santapp"
+	"blitzen/device"
 	"blitzen/kvcache"
 	"blitzen/teams"
 
@@ -67,6 +68,12 @@ func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
 }
 
+// as is the flags with another method.
+func (a attentionFlags) as(name string) attentionFlags {
+	a.name = name
+	return a
+}
+
 // buildFunc makes a backend over a cache; seed is that of the sampled teams.
 type buildFunc func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error)
 
@@ -123,6 +130,20 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 		return cfg, usageError{err}
 	}
 	return cfg, nil
+}
+
+// rowBytes is what the method keeps beside the cache for every prompt token, at
+// most: a representative for P/R keys, with the size and the first row of its
+// team.
+func (a attentionFlags) rowBytes(specs []kvcache.Spec, d device.DType) int64 {
+	if a.name == "dense" {
+		return 0
+	}
+	n := 0
+	for _, s := range specs {
+		n += s.KVHeads * (s.KeyDim*d.Size() + 2*device.I32.Size())
+	}
+	return int64((n*a.representatives + a.parentSize - 1) / a.parentSize)
 }
 
 // seedFor is --attention-seed if it was given, else seed.

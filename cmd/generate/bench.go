@@ -74,8 +74,12 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
-	if longest := slices.Max(lengths) + b.tokens; longest > o.Config.MaxPositions {
+	longest := slices.Max(lengths) + b.tokens
+	if longest > o.Config.MaxPositions {
 		return usagef("-p and -n: %d tokens in all, the model's limit is %d", longest, o.Config.MaxPositions)
+	}
+	if err := o.load(longest, b.each()...); err != nil {
+		return err
 	}
 	var rows []*samples
 	for _, n := range lengths {
@@ -97,10 +101,8 @@ func (b *benchFlags) check() (lengths []int, err error) {
 		}
 		lengths = append(lengths, n)
 	}
-	methods := choices(b.methods)
-	for _, name := range methods {
-		one := b.attentionFlags
-		one.name = name
+	methods := b.each()
+	for _, one := range methods {
 		if err := one.check("--attention"); err != nil {
 			return nil, err
 		}
@@ -112,6 +114,15 @@ func (b *benchFlags) check() (lengths []int, err error) {
 		return nil, usagef("-o %q: want md, json or jsonl", b.output)
 	}
 	return lengths, nil
+}
+
+// each is the flags of every method that --attention names.
+func (b *benchFlags) each() []attentionFlags {
+	var all []attentionFlags
+	for _, name := range choices(b.methods) {
+		all = append(all, b.as(name))
+	}
+	return all
 }
 
 // length times one prompt length: all methods after each prefill, so that noise
@@ -151,9 +162,7 @@ func (b *benchFlags) once(cmd *cobra.Command, o *opened, n int, seed uint64, add
 		return err
 	}
 	add(fmt.Sprintf("pp%d", n), "dense", "tokens/s", float64(n)/time.Since(start).Seconds(), 0)
-	for _, method := range choices(b.methods) {
-		flags := b.attentionFlags
-		flags.name = method
+	for _, flags := range b.each() {
 		build, err := flags.builder(cmd.Context(), o.loaded, cmd.Flags(), seed, nil)
 		if err != nil {
 			return err
@@ -162,7 +171,7 @@ func (b *benchFlags) once(cmd *cobra.Command, o *opened, n int, seed uint64, add
 		if err := s.Build(build); err != nil {
 			return err
 		}
-		if method != "dense" {
+		if flags.name != "dense" {
 			add(fmt.Sprintf("teams @ d%d", n), flags.label(), "s", time.Since(start).Seconds(), 0)
 		}
 		rate, err := decodeRate(cmd.Context(), s, b.tokens)

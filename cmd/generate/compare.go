@@ -76,8 +76,6 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err := o.needTokenizer(); err != nil {
 		return err
 	}
-	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
-	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
 	q, err := c.question(cmd.Flags(), o, prompt)
 	if err != nil {
 		return err
@@ -86,6 +84,11 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.load(capacity, c.as(c.a), c.as(c.b)); err != nil {
+		return err
+	}
+	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
+	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
 	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
 	if err != nil {
 		return err
@@ -111,9 +114,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 // check refuses flags before a model is loaded.
 func (c *compareFlags) check() error {
 	for _, side := range []struct{ flag, method string }{{"--a", c.a}, {"--b", c.b}} {
-		one := c.attentionFlags
-		one.name = side.method
-		if err := one.check(side.flag); err != nil {
+		if err := c.as(side.method).check(side.flag); err != nil {
 			return err
 		}
 	}
@@ -143,8 +144,7 @@ func (c *compareFlags) describe(q question) string {
 }
 
 func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, name string, q question, log *stages) (side, error) {
-	flags := c.attentionFlags
-	flags.name = name
+	flags := c.as(name)
 	out := side{label: flags.label()}
 	build, err := flags.builder(cmd.Context(), o.loaded, cmd.Flags(), 0, log.bar.stage("building teams"))
 	if err != nil {

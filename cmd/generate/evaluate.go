@@ -83,6 +83,13 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
+	var attention []attentionFlags
+	for _, a := range arms {
+		attention = append(attention, a.attentionFlags)
+	}
+	if err := o.load(min(e.length+e.maxTokens, o.Config.MaxPositions), attention...); err != nil {
+		return err
+	}
 	records := io.Discard
 	if e.output != "" {
 		file, err := os.Create(e.output)
@@ -106,8 +113,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 func (e *evaluateFlags) arms() ([]*arm, error) {
 	var arms []*arm
 	for _, method := range choices(e.methods) {
-		flags := e.attentionFlags
-		flags.name = method
+		flags := e.as(method)
 		if method == "dense" {
 			arms = append(arms, &arm{attentionFlags: flags})
 			continue

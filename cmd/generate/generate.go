@@ -85,6 +85,9 @@ func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
 	if err := g.check(cmd.Flags()); err != nil {
 		return err
 	}
+	if err := g.modelFlags.check(); err != nil {
+		return err
+	}
 	src, err := g.find(args)
 	if err != nil {
 		return err
@@ -94,7 +97,7 @@ func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	start := time.Now()
-	o, err := g.load(src)
+	o, err := g.openSource(src)
 	if err != nil {
 		return err
 	}
@@ -158,11 +161,17 @@ func (r *generation) run(prompt given) error {
 	if err != nil {
 		return err
 	}
+	if err := timed(&r.report.Timings.LoadMS, func() error { return r.load(capacity, r.attentionFlags) }); err != nil {
+		return err
+	}
 	s, err := decode.New(r.Device, r.Model, decode.Options{Capacity: capacity, Sampling: r.settings, TopLogProbs: r.logprobs})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if r.Chosen != "" {
+		r.verbosef("device %s: %s", r.Device.Name(), r.Chosen)
+	}
 	r.verbosef("%s on %s; %s; attention %s; seed %d", r.Name, r.Device.Name(), how, r.label(), r.settings.Seed)
 	if err := timed(&r.report.Timings.PromptMS, func() error { return s.Prefill(r.cmd.Context(), ids, bar.stage("reading the prompt")) }); err != nil {
 		return err

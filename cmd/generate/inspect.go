@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"blitzen/kvcache"
-	"blitzen/model"
 	"blitzen/weights"
 
 	"github.com/spf13/cobra"
@@ -24,7 +22,10 @@ func newInspectCommand() *cobra.Command {
 	addFlags(cmd, "Plan", func(f *pflag.FlagSet) {
 		f.IntVarP(&context, "ctx-size", "c", 4096, "a context of `N` tokens, prompt and answer")
 	})
-	addFlags(cmd, "Model", m.registerName)
+	addFlags(cmd, "Model", func(f *pflag.FlagSet) {
+		m.registerName(f)
+		m.registerFormat(f)
+	})
 	return cmd
 }
 
@@ -32,27 +33,45 @@ func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
 	if context < 1 {
 		return usagef("-c %d: want at least 1", context)
 	}
+	if err := m.checkFormat(); err != nil {
+		return err
+	}
 	src, err := m.find(args)
 	if err != nil {
 		return err
 	}
-	fields, err := model.ReadFields(filepath.Join(src.dir, "config.json"))
+	l, err := openModel(src.dir, m.loadFormat == "dummy")
 	if err != nil {
 		return err
 	}
-	p, err := planModel(fields)
+	defer l.Close()
+	spaces, err := allSpaces()
 	if err != nil {
 		return err
 	}
-	ck, err := weights.Open(src.dir)
-	if err != nil {
-		return err
+	fmt.Fprintf(w, "folder         %s\n", l.Dir)
+	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", l.Architecture, l.Layers, l.Heads, l.Vocab)
+	fmt.Fprintf(w, "limit          %d tokens\n", l.MaxPositions)
+	if ck, ok := l.Checkpoint.(*weights.Checkpoint); ok {
+		printStored(w, ck)
 	}
-	defer ck.Close()
-	return printPlan(w, src.dir, p, ck, context)
+	stored := kvcache.RowWidth(l.specs)
+	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d in f32", 2*stored, 4*stored)
+	if l.expanded != stored {
+		fmt.Fprintf(w, "; expanded keys and values would take %d in bf16", 2*l.expanded)
+	}
+	fmt.Fprintln(w)
+	for _, s := range spaces {
+		if err := l.printNeed(w, s, context); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "fingerprint    %s\n", l.Checkpoint.Fingerprint())
+	return err
 }
 
-func printPlan(w io.Writer, dir string, p plan, ck *weights.Checkpoint, context int) error {
+// printStored says what the files hold.
+func printStored(w io.Writer, ck *weights.Checkpoint) {
 	var parameters int64
 	byType := map[string]int64{}
 	for _, t := range ck.Tensors() {
@@ -67,18 +86,40 @@ func printPlan(w io.Writer, dir string, p plan, ck *weights.Checkpoint, context 
 	for _, dtype := range slices.Sorted(maps.Keys(byType)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", byType[dtype], dtype))
 	}
-	stored := kvcache.RowWidth(p.specs)
-	fmt.Fprintf(w, "folder         %s\n", dir)
-	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", p.Architecture, p.Layers, p.Heads, p.Vocab)
-	fmt.Fprintf(w, "limit          %d tokens\n", p.MaxPositions)
 	fmt.Fprintf(w, "parameters     %d (%s)\n", parameters, strings.Join(kinds, ", "))
-	fmt.Fprintf(w, "weights        %s stored, %s on the CPU (float32)\n", mebibytes(ck.Size()), mebibytes(4*parameters))
-	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d on the CPU (float32)", 2*stored, 4*stored)
-	if p.expanded != stored {
-		fmt.Fprintf(w, "; expanded keys and values would take %d in bf16", 2*p.expanded)
+	fmt.Fprintf(w, "weights        %s stored\n", mebibytes(ck.Size()))
+}
+
+// allSpaces are the CPU's memory and that of the first GPU, or of any GPU where
+// none can be used.
+func allSpaces() ([]space, error) {
+	var spaces []space
+	for _, flags := range []deviceFlags{{device: "cpu", dtype: "auto"}, {device: "cuda", dtype: "auto"}} {
+		dev, _, err := flags.open()
+		switch {
+		case err == nil:
+			spaces = append(spaces, spaceOf(dev))
+			dev.Close()
+		case flags.device == "cuda":
+			spaces = append(spaces, aGPU)
+		default:
+			return nil, err
+		}
 	}
-	fmt.Fprintf(w, "\n               %s on the CPU for %d tokens\n", mebibytes(4*int64(stored*context)), context)
-	_, err := fmt.Fprintf(w, "fingerprint    %s\n", ck.Fingerprint())
+	return spaces, nil
+}
+
+// printNeed says what a context takes on a device, and which fits.
+func (l *loaded) printNeed(w io.Writer, s space, context int) error {
+	n, err := l.need(s, 0, context)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "on %s, %s\n               %s\n               %s in all", s.name, strings.ToLower(s.dtype.String()), n.parts(), mebibytes(n.total()))
+	if s.total > 0 {
+		fmt.Fprintf(w, "; %s of %s are free: up to %d tokens fit", mebibytes(s.free), mebibytes(s.total), n.longest(s))
+	}
+	_, err = fmt.Fprintln(w)
 	return err
 }
 

@@ -13,9 +13,6 @@ import (
 	"blitzen/weights"
 )
 
-// prefillRows is how many prompt tokens go through a model at once.
-const prefillRows = 512
-
 // plan is a checkpoint's configuration before its weights are read.
 type plan struct {
 	model.Config
@@ -56,23 +53,35 @@ func loader[C any, M model.Model](load func(device.Device, model.Source, C, int)
 	}
 }
 
-// loaded is a model ready to run. Close releases everything.
+// loaded is a model on its way to a device. Close releases everything.
 type loaded struct {
 	plan
 	Dir        string
-	Model      model.Model
-	Checkpoint *weights.Checkpoint
-	Device     device.Device
+	Checkpoint weightSource
 	EOS        []int32       // end tokens of config.json and generation_config.json
 	Generation *model.Fields // generation_config.json; nil if there is none
+	Device     device.Device // nil until it is opened
+	Model      model.Model   // nil until the weights are read
 }
 
-func loadModel(dev device.Device, dir string) (*loaded, error) {
+// weightSource is where weights come from, and what identifies them.
+type weightSource interface {
+	model.Source
+	Fingerprint() string
+	Close() error
+}
+
+// dummySeed is that of --load-format dummy.
+const dummySeed = 0
+
+// openModel reads a folder's configuration and the headers of its weights;
+// with dummy the weights are made up.
+func openModel(dir string, dummy bool) (*loaded, error) {
 	fields, err := model.ReadFields(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{Dir: dir, Device: dev}
+	l := &loaded{Dir: dir}
 	if l.plan, err = planModel(fields); err != nil {
 		return nil, err
 	}
@@ -89,17 +98,24 @@ func loadModel(dev device.Device, dir string) (*loaded, error) {
 			return nil, err
 		}
 	}
-	if l.Checkpoint, err = weights.Open(dir); err != nil {
+	if dummy {
+		l.Checkpoint = weights.NewDummy(dummySeed)
+		return l, nil
+	}
+	ck, err := weights.Open(dir)
+	if err != nil {
 		return nil, err
 	}
-	if l.Model, err = l.plan.load(dev, l.Checkpoint, prefillRows); err != nil {
-		l.Checkpoint.Close()
-		return nil, err
-	}
+	l.Checkpoint = ck
 	return l, nil
 }
 
 func (l *loaded) Close() {
-	l.Model.Close()
+	if l.Model != nil {
+		l.Model.Close()
+	}
+	if l.Device != nil {
+		l.Device.Close()
+	}
 	l.Checkpoint.Close()
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"blitzen/device"
-	"blitzen/host"
 	"blitzen/tokenizer"
 
 	"github.com/spf13/pflag"
@@ -17,22 +15,28 @@ import (
 
 // modelFlags say which model runs where.
 type modelFlags struct {
-	model    string
-	revision string
-	device   string
-	threads  int
+	deviceFlags
+	model      string
+	revision   string
+	loadFormat string
+	chunk      int
 }
 
 func (m *modelFlags) register(f *pflag.FlagSet) {
 	m.registerName(f)
-	f.StringVar(&m.device, "device", "cpu", "run the model on `DEVICE`: cpu")
-	f.IntVarP(&m.threads, "threads", "t", 0, "use `N` CPU threads (default: all)")
+	m.registerFormat(f)
+	m.deviceFlags.register(f)
+	f.IntVar(&m.chunk, "prefill-chunk", 0, "read a prompt at most `N` tokens at once (default: by the device's memory)")
 }
 
 // registerName is for commands that run nothing.
 func (m *modelFlags) registerName(f *pflag.FlagSet) {
 	f.StringVarP(&m.model, "model", "m", "", "`MODEL` as a flag instead of the argument")
 	f.StringVar(&m.revision, "revision", mainRevision, "branch, tag or commit `NAME` in the Hugging Face cache")
+}
+
+func (m *modelFlags) registerFormat(f *pflag.FlagSet) {
+	f.StringVar(&m.loadFormat, "load-format", "auto", "`FORMAT` of the weights: dummy makes them up, from config.json alone")
 }
 
 // source is a model's name as the user gave it and the folder it stands for.
@@ -53,37 +57,58 @@ func (m *modelFlags) find(args []string) (source, error) {
 	return source{name, dir}, err
 }
 
+// checkFormat refuses an unknown --load-format.
+func (m *modelFlags) checkFormat() error {
+	if m.loadFormat != "auto" && m.loadFormat != "dummy" {
+		return usagef("--load-format %q: want auto or dummy", m.loadFormat)
+	}
+	return nil
+}
+
+// check refuses flags before anything is opened.
+func (m *modelFlags) check() error {
+	if err := m.checkFormat(); err != nil {
+		return err
+	}
+	if m.chunk < 0 {
+		return usagef("--prefill-chunk %d: want at least 1, or 0 to choose by the device's memory", m.chunk)
+	}
+	return m.deviceFlags.check()
+}
+
 // opened is everything a command needs to run a model.
 type opened struct {
 	*loaded
 	Name      string               // as the user gave it
 	Tokenizer *tokenizer.Tokenizer // nil if the folder has none
 	EOS       []int32              // all end tokens there are
+	Chosen    string               // what --device auto chose and why, "" where the user chose
+	chunk     int                  // --prefill-chunk
 }
 
-// open is find and load.
+// open finds a model and opens all but its weights, which load reads.
 func (m *modelFlags) open(args []string) (*opened, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
 	src, err := m.find(args)
 	if err != nil {
 		return nil, err
 	}
-	return m.load(src)
+	return m.openSource(src)
 }
 
-func (m *modelFlags) load(src source) (*opened, error) {
-	dev, err := m.openDevice()
-	if err != nil {
+func (m *modelFlags) openSource(src source) (*opened, error) {
+	o := &opened{Name: src.name, chunk: m.chunk}
+	var err error
+	if o.Tokenizer, err = openTokenizer(src.dir); err != nil {
 		return nil, err
 	}
-	o := &opened{Name: src.name}
-	if o.Tokenizer, err = openTokenizer(src.dir); err == nil {
-		o.loaded, err = loadModel(dev, src.dir)
+	if o.loaded, err = openModel(src.dir, m.loadFormat == "dummy"); err == nil {
+		o.Device, o.Chosen, err = m.deviceFlags.open()
 	}
 	if err != nil {
-		if o.Tokenizer != nil {
-			o.Tokenizer.Close()
-		}
-		dev.Close()
+		o.Close()
 		return nil, err
 	}
 	o.EOS = slices.Clone(o.loaded.EOS)
@@ -97,14 +122,19 @@ func (m *modelFlags) load(src source) (*opened, error) {
 	return o, nil
 }
 
-func (m *modelFlags) openDevice() (device.Device, error) {
-	if m.device != "cpu" {
-		return nil, usagef("--device %q: this build runs on \"cpu\"", m.device)
+// load reads the weights for sessions of up to context tokens with any of the
+// methods, if that fits on the device.
+func (o *opened) load(context int, attention ...attentionFlags) error {
+	s := spaceOf(o.Device)
+	n, err := o.need(s, o.chunk, context, attention...)
+	if err != nil {
+		return err
 	}
-	if m.threads < 0 {
-		return nil, usagef("--threads %d: want 0 (all) or more", m.threads)
+	if !n.fits(s) {
+		return n.refusal(s)
 	}
-	return host.New(host.Options{Threads: m.threads})
+	o.Model, err = o.plan.load(o.Device, o.Checkpoint, n.rows)
+	return err
 }
 
 // openTokenizer is nil for a folder without tokenizer.json.
@@ -127,6 +157,7 @@ func (o *opened) Close() {
 	if o.Tokenizer != nil {
 		o.Tokenizer.Close()
 	}
-	o.loaded.Close()
-	o.Device.Close()
+	if o.loaded != nil {
+		o.loaded.Close()
+	}
 }

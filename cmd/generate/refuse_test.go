@@ -148,7 +148,6 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--representatives", "0"}, "--representatives 0: must be at least 1"},
 		{[]string{m, ids, "--budget", "510"}, "--budget 510 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{m, ids, "--budget", "0"}, "--budget 0: must be at least 1"},
-		{[]string{m, ids, "--device", "cuda"}, `--device "cuda": this build runs on "cpu"`},
 		{[]string{m, ids, "--threads", "-1"}, "--threads -1: want 0 (all) or more"},
 		{[]string{m, ids, "-c", "-1"}, "-c -1: want at least 1, or 0 for the model's limit"},
 		{[]string{m, ids, "-c", "100000"}, `-c 100000: the model's limit is 32768 tokens: give less, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},

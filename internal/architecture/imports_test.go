@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"kvcache":            {"device"},
 	"weights":            {"device"},
 	"host":               {"device", "host/kernels"},
-	"cuda":               {"device"},
+	"cuda":               {"device", "cuda/driver"},
 	"device":             {},
 	"device/devicetest":  {"device"},
 	"tokenizer":          {},

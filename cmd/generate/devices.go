@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"blitzen/cuda"
+	"blitzen/device"
+	"blitzen/host"
+
+	"github.com/spf13/pflag"
+)
+
+// deviceFlags say where a model is computed, and how.
+type deviceFlags struct {
+	device  string
+	dtype   string
+	threads int
+	eager   bool
+	sync    bool
+}
+
+func (d *deviceFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&d.device, "device", "auto", "run the model on `DEVICE`: cpu, cuda, cuda:1; auto is a GPU, if any")
+	f.StringVar(&d.dtype, "dtype", "auto", "compute with `TYPE`: bf16, f32; auto is bf16 on a GPU, f32 on the CPU")
+	f.IntVarP(&d.threads, "threads", "t", 0, "use `N` CPU threads (default: all)")
+	f.BoolVar(&d.eager, "eager", false, "on a GPU, issue every decode step anew in place of replaying a graph")
+	f.BoolVar(&d.sync, "sync", false, "on a GPU, wait after every kernel, so that an error names it; slow")
+}
+
+// dtypes are the values of --dtype.
+var dtypes = map[string]device.DType{"auto": device.Invalid, "bf16": device.BF16, "f32": device.F32}
+
+// gpu is the number of the GPU that --device names; asked is false for auto,
+// and use for cpu.
+func (d *deviceFlags) gpu() (ordinal int, use, asked bool, err error) {
+	switch kind, number, numbered := strings.Cut(d.device, ":"); {
+	case d.device == "cpu":
+		return 0, false, true, nil
+	case d.device == "auto":
+		return 0, true, false, nil
+	case kind == "cuda" && !numbered:
+		return 0, true, true, nil
+	case kind == "cuda":
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err == nil {
+			return int(n), true, true, nil
+		}
+	}
+	return 0, false, false, usagef("--device %q: want cpu, cuda, cuda:N or auto", d.device)
+}
+
+// check refuses flags before anything is opened.
+func (d *deviceFlags) check() error {
+	_, gpu, asked, err := d.gpu()
+	_, known := dtypes[d.dtype]
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return usagef("--dtype %q: want auto, bf16 or f32", d.dtype)
+	case d.threads < 0:
+		return usagef("--threads %d: want 0 (all) or more", d.threads)
+	case asked && !gpu:
+		return d.checkCPU("")
+	}
+	return nil
+}
+
+// checkCPU refuses what only a GPU does.
+func (d *deviceFlags) checkCPU(why string) error {
+	switch {
+	case d.dtype == "bf16":
+		return usagef("--dtype bf16: the CPU computes with f32 alone: leave --dtype out%s", why)
+	case d.eager || d.sync:
+		return usagef("--eager and --sync are for GPUs: leave them out with --device cpu%s", why)
+	}
+	return nil
+}
+
+// open opens the device. how says what auto chose and why, "" where the user
+// chose.
+func (d *deviceFlags) open() (dev device.Device, how string, err error) {
+	ordinal, gpu, asked, err := d.gpu()
+	if err != nil {
+		return nil, "", err
+	}
+	var without error
+	if gpu {
+		dev, without = openGPU(ordinal, *d)
+		switch {
+		case without == nil && !asked:
+			return dev, "a GPU can be used", nil
+		case without == nil || asked:
+			return dev, "", without
+		}
+		how = fmt.Sprintf("no GPU can be used: %v", without)
+		if err := d.checkCPU("; " + how); err != nil {
+			return nil, "", err
+		}
+	}
+	dev, err = host.New(host.Options{Threads: d.threads})
+	return dev, how, err
+}
+
+func openGPU(ordinal int, d deviceFlags) (device.Device, error) {
+	dtype := dtypes[d.dtype]
+	if dtype == device.Invalid {
+		dtype = device.BF16
+	}
+	dev, err := cuda.Open(cuda.Options{Ordinal: ordinal, DType: dtype, Eager: d.eager, Sync: d.sync})
+	if err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " ")) // one line
+	}
+	return dev, nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/model"
+	"blitzen/sample"
+)
+
+// need is the memory that a model takes on a device, in bytes, counted by
+// making model and session on a meter.
+type need struct {
+	weights   int64
+	scratch   int64 // of a forward pass
+	rows      int   // prompt tokens that go through it at once
+	session   int64 // beside its rows
+	row       int64 // of one token in the cache, with what a sampled method keeps for it
+	context   int   // tokens
+	workspace int64 // what the device takes beside tensors
+	limit     int   // tokens, the model's
+}
+
+func (n need) cache() int64 { return n.session + n.row*int64(n.context) }
+func (n need) total() int64 { return n.weights + n.scratch + n.cache() + n.workspace }
+
+// fits reports whether it fits, as far as is known.
+func (n need) fits(s space) bool { return s.total == 0 || n.total() <= s.free }
+
+// longest is the most tokens that fit, at most the model's limit; 0 if not one
+// does.
+func (n need) longest(s space) int {
+	n.context = 0
+	return int(max(0, min((s.free-n.total())/n.row, int64(n.limit))))
+}
+
+// parts lists what the total is made of.
+func (n need) parts() string {
+	return fmt.Sprintf("weights %s, cache %s for %d tokens, scratch %s for %d tokens at once, workspace %s",
+		mebibytes(n.weights), mebibytes(n.cache()), n.context, mebibytes(n.scratch), n.rows, mebibytes(n.workspace))
+}
+
+// refusal says why it does not fit and what would.
+func (n need) refusal(s space) error {
+	most := "not one token fits"
+	if longest := n.longest(s); longest > 0 {
+		most = fmt.Sprintf("at most %d tokens of context fit", longest)
+	}
+	return fmt.Errorf("the model does not fit on %s: %s: %s in all, but %s of %s are free: %s",
+		s.name, n.parts(), mebibytes(n.total()), mebibytes(s.free), mebibytes(s.total), most)
+}
+
+// space is the memory of a device and how it is used.
+type space struct {
+	name        string
+	dtype       device.DType
+	rows        int   // prompt tokens at once, where that fits
+	workspace   int64 // beside tensors
+	free, total int64 // 0: not known
+}
+
+const (
+	rowsCPU = 512
+	rowsGPU = 4096
+	rowsMin = 256 // products of matrices are slow with fewer
+
+	workspaceCPU = 128 << 20 // scratch of threads
+	workspaceGPU = 1 << 30   // compiled kernels, cuBLASLt, intermediate results inside an operation
+)
+
+// aGPU stands for any, of unknown size.
+var aGPU = space{name: "a GPU", dtype: device.BF16, rows: rowsGPU, workspace: workspaceGPU}
+
+func spaceOf(dev device.Device) space {
+	s := space{name: dev.Name(), dtype: dev.DType(), rows: rowsCPU, workspace: workspaceCPU}
+	if strings.HasPrefix(s.name, "cuda") {
+		s.rows, s.workspace = rowsGPU, workspaceGPU
+	}
+	s.free, s.total = dev.Space()
+	return s
+}
+
+// need counts what the model needs for sessions of up to context tokens, with
+// chunk prompt tokens at once. With chunk 0 it halves what the device takes at
+// most until scratch is a small part of the memory and all fits.
+func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) (need, error) {
+	rows := min(max(chunk, 1), context)
+	if chunk == 0 {
+		rows = min(s.rows, context)
+	}
+	for {
+		n, err := l.count(s.dtype, rows, context)
+		if err != nil {
+			return n, err
+		}
+		teams := int64(0)
+		for _, a := range attention {
+			teams = max(teams, a.rowBytes(l.specs, s.dtype))
+		}
+		n.row += teams
+		n.workspace = s.workspace
+		if chunk > 0 || rows <= rowsMin || s.total == 0 || n.fits(s) && n.scratch <= s.total/32 {
+			return n, nil
+		}
+		rows = max(rows/2, rowsMin)
+	}
+}
+
+// count makes the model and sessions on a meter.
+func (l *loaded) count(d device.DType, rows, context int) (need, error) {
+	meter := device.NewMeter(d)
+	m, err := l.plan.load(meter, l.Checkpoint, rows)
+	if err != nil {
+		return need{}, err
+	}
+	defer m.Close()
+	n := need{weights: meter.Imported(), scratch: meter.Made(), rows: rows, context: context, limit: l.Config.MaxPositions}
+	one, err := sessionBytes(meter, m, 1)
+	if err != nil {
+		return n, err
+	}
+	two, err := sessionBytes(meter, m, 2)
+	n.row, n.session = two-one, one-(two-one)
+	return n, err
+}
+
+func sessionBytes(meter *device.Meter, m model.Model, capacity int) (int64, error) {
+	before := meter.Made()
+	s, err := decode.New(meter, m, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return meter.Made() - before, nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/host"
+	"blitzen/sample"
+)
+
+const configs = "../../testdata/configs/"
+
+func counted(t *testing.T, dir string, dummy bool) *loaded {
+	t.Helper()
+	l, err := openModel(dir, dummy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// Bytes of weights and of a cache row in BF16, as their publishers state them.
+func TestPublishedSizes(t *testing.T) {
+	for name, want := range map[string]struct{ parameters, row int64 }{
+		"qwen2.5-0.5b":     {494_032_768, 12_288},
+		"qwen2.5-7b":       {7_615_616_512, 57_344},
+		"deepseek-v2-lite": {15_706_484_224, 31_104},
+	} {
+		l := counted(t, configs+name, true)
+		n, err := l.count(device.BF16, 512, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots := int64(4 * l.Layers * l.specs[0].KVHeads)
+		if n.weights != 2*want.parameters || n.row != want.row+slots {
+			t.Errorf("%s: %d parameters, %d bytes a row; want %d, %d and %d for slots", name, n.weights/2, n.row, want.parameters, want.row, slots)
+		}
+	}
+}
+
+// What is counted is what the CPU device then holds.
+func TestNeedIsExact(t *testing.T) {
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		l := counted(t, tiny+name, false)
+		dev, err := host.New(host.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Device = dev
+		n, err := l.need(spaceOf(dev), 100, 300, attentionFlags{name: "dense"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Model, err = l.plan.load(dev, l.Checkpoint, n.rows); err != nil {
+			t.Fatal(err)
+		}
+		s, err := decode.New(dev, l.Model, decode.Options{Capacity: 300, Sampling: sample.Greedy()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used := dev.Memory().Used; used != n.total()-n.workspace || n.rows != 100 {
+			t.Errorf("%s: %d bytes in use, counted %+v", name, used, n)
+		}
+		s.Close()
+	}
+}
+
+func TestNeedChoosesRows(t *testing.T) {
+	l := counted(t, configs+"qwen2.5-7b", true)
+	for _, c := range []struct {
+		free, total    int64 // GiB
+		chunk, context int
+		want           int
+	}{
+		{141, 141, 0, 32768, rowsGPU}, {141, 141, 0, 700, 700}, {141, 141, 8192, 32768, 8192}, {141, 141, 1, 32768, 1},
+		{23, 24, 0, 32768, 4096}, {15, 16, 0, 8192, rowsMin}, {0, 0, 0, 32768, rowsGPU},
+	} {
+		s := aGPU
+		s.free, s.total = c.free<<30, c.total<<30
+		n, err := l.need(s, c.chunk, c.context)
+		if err != nil || n.rows != c.want {
+			t.Errorf("%+v: %v, %d rows", c, err, n.rows)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	const mib = 1 << 20
+	n := need{weights: 100 * mib, scratch: 10 * mib, rows: 64, session: mib, row: mib / 16, context: 1024, workspace: 5 * mib, limit: 4096}
+	s := space{name: "cuda:0 Card", free: 150 * mib, total: 200 * mib}
+	if n.fits(s) || !n.fits(space{}) || n.longest(s) != 34*16 {
+		t.Errorf("fits: %v, at most %d tokens", n.fits(s), n.longest(s))
+	}
+	const want = "the model does not fit on cuda:0 Card: weights 100.0 MiB, cache 65.0 MiB for 1024 tokens, scratch 10.0 MiB for 64 tokens at once, " +
+		"workspace 5.0 MiB: 180.0 MiB in all, but 150.0 MiB of 200.0 MiB are free: at most 544 tokens of context fit"
+	if got := n.refusal(s).Error(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	n.context = n.longest(s)
+	if !n.fits(s) {
+		t.Error("what is said to fit does not")
+	}
+	n.context++
+	if n.fits(s) {
+		t.Error("more fits than is said to")
+	}
+	s.free = 50 * mib
+	if got := n.refusal(s).Error(); !strings.HasSuffix(got, ": not one token fits") {
+		t.Error(got)
+	}
+	s.free = 1 << 50
+	if got := n.longest(s); got != n.limit {
+		t.Errorf("%d tokens, the model's limit is %d", got, n.limit)
+	}
+}
+
+// Made-up weights need config.json alone, and are the same every time.
+func TestDummyWeights(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		config, err := os.ReadFile(tiny + name + "/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir+"/config.json", string(config))
+		args := []string{dir, "--load-format", "dummy", "--prompt-ids", "1,2,3", "-n", "6", "--ignore-eos", "--seed", "1", "--temperature", "5"}
+		one, two := asObject(t, "", args...), asObject(t, "", args...)
+		if len(one.TokenIDs) != 6 || !slices.Equal(one.TokenIDs, two.TokenIDs) {
+			t.Errorf("%s: tokens %v, then %v", name, one.TokenIDs, two.TokenIDs)
+		}
+		if got := answer(t, "", "inspect", dir, "--load-format", "dummy").out; !strings.Contains(got, "fingerprint    dummy, seed 0\n") {
+			t.Errorf("inspect:\n%s", got)
+		}
+		refused(t, generate(t, "", dir, "--prompt-ids", "1"), 1, dir, "weights: DIR has neither model.safetensors nor model.safetensors.index.json: download the model's weights")
+	}
+}
