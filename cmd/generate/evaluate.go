@@ -124,6 +124,11 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 		}
 		arms = append(arms, more...)
 	}
+	for flag, list := range map[string]string{"--budget": e.budgets, "--parents": e.parents, "--cluster": e.clusters} {
+		if len(choices(list)) == 0 {
+			return nil, usagef("%s %q: the list is empty", flag, list)
+		}
+	}
 	for _, a := range arms {
 		if err := a.check("--attention"); err != nil {
 			return nil, err

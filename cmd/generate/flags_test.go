@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // A variable fills in what the command line leaves open, and the object tells.
@@ -151,5 +153,28 @@ func TestHelp(t *testing.T) {
 	}
 	if got := answer(t, "", "--version").out; got != "generate version "+version+"\n" {
 		t.Errorf("--version prints %q", got)
+	}
+}
+
+// --top-p alone asks for sampling, also of a checkpoint that is greedy by
+// itself.
+func TestNarrowedChoiceSamples(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want float64
+	}{
+		{[]string{"--top-p", "0.9"}, 1}, {[]string{"--top-k", "4"}, 1}, {[]string{"--min-p", "0.1"}, 1},
+		{nil, 0}, {[]string{"--top-p", "0.9", "--greedy"}, 0}, {[]string{"--top-p", "0.9", "--temperature", "0"}, 0},
+	} {
+		var s samplingFlags
+		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		s.register(f)
+		if err := f.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.settings(f, nil)
+		if err != nil || got.Temperature != c.want {
+			t.Errorf("%v: temperature %v, %v; want %v", c.args, got.Temperature, err, c.want)
+		}
 	}
 }

@@ -40,8 +40,10 @@ func (s *samplingFlags) settings(f *pflag.FlagSet, generation *model.Fields) (sa
 		generation = nil
 	}
 	// As in transformers, a checkpoint's sampling settings count when tokens are
-	// sampled, and its penalty always.
-	sampled := generation != nil && (generation.BoolOr("do_sample", false) || s.set.Temperature > 0)
+	// sampled, and its penalty always. Whoever narrows the choice wants one.
+	narrowed := f.Changed("top-k") || f.Changed("top-p") || f.Changed("min-p")
+	sampled := !s.greedy && (s.set.Temperature > 0 || narrowed && !f.Changed("temperature") ||
+		generation != nil && generation.BoolOr("do_sample", false))
 	if sampled {
 		out.Temperature = 1
 	}
