@@ -80,6 +80,9 @@ func (d *cpu) DType() device.DType { return device.F32 }
 // Queued implements device.Device: work is done when Run returns.
 func (d *cpu) Queued() bool { return false }
 
+// Prepare implements device.Device: kernels are there.
+func (d *cpu) Prepare(fn func(*device.Ops)) error { return device.Check(fn) }
+
 // Run implements device.Device.
 func (d *cpu) Run(fn func(*device.Ops)) error { return d.pass(fn, nil) }
 

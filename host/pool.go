@@ -85,6 +85,9 @@ func (s *scratch) floats(n int) (*float32, error) {
 // floats is the scratch of a thread, as large as it was last lent.
 func (p *pool) floats(thread int) *float32 { return (*float32)(p.scratch[thread].mem) }
 
+// doubles is the same memory.
+func (p *pool) doubles(thread int) *float64 { return (*float64)(p.scratch[thread].mem) }
+
 // lend makes every thread's scratch at least n floats.
 func (p *pool) lend(n int) error {
 	for i := range p.scratch {

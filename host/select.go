@@ -56,7 +56,7 @@ func (k *hostKernels) SampleTopK(a device.TopKArgs) error {
 	seed := row[uint32](a.Draw.Seed)
 	k.pool.run(a.Phi.Shape[0]*heads, func(thread, i int) {
 		t, h := i/heads, i%heads
-		y := (*float64)(unsafe.Pointer(k.pool.floats(thread)))
+		y := k.pool.doubles(thread)
 		heap := (*int32)(unsafe.Pointer(shift(y, teams)))
 		pos := row[int32](a.Draw.Pos)[t]
 		kernels.Perturb(y, f32(a.Phi, t, h), teams, uint32(h), uint32(a.Draw.Layer), uint32(pos), [2]uint32{seed[0], seed[1]})

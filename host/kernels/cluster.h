@@ -12,12 +12,6 @@
 
 typedef float vh __attribute__((vector_size(2 * VW))); // VD floats
 
-INLINE vd widen(const float *p) {
-  vh v;
-  memcpy(&v, p, sizeof v);
-  return __builtin_convertvector(v, vd);
-}
-
 INLINE double sum_double(vd v) {
 #if VD >= 8
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
@@ -32,92 +26,106 @@ INLINE double sum_double(vd v) {
   return v[0];
 }
 
-#define GROUP 4 // points that a row is compared with at once
-
-// dots[p] = x . points[p] for n <= GROUP points.
-INLINE void dots_double(double *dots, const float *x, const float *points, long ldp, const int n,
-                        long d) {
-  vd acc[GROUP];
-  for (int p = 0; p < n; p++) acc[p] = (vd){};
+// dst = x as doubles; returns their sum of squares.
+INLINE double widen(double *dst, const float *x, long d) {
+  vd squares = {};
   long i = 0;
   for (; i + VD <= d; i += VD) {
-    vd a = widen(x + i);
-    for (int p = 0; p < n; p++) acc[p] += a * widen(points + p * ldp + i);
+    vh v;
+    memcpy(&v, x + i, sizeof v);
+    vd w = __builtin_convertvector(v, vd);
+    memcpy(dst + i, &w, sizeof w);
+    squares += w * w;
   }
-  for (int p = 0; p < n; p++) dots[p] = sum_double(acc[p]);
-  for (; i < d; i++)
-    for (int p = 0; p < n; p++) dots[p] += (double)x[i] * points[p * ldp + i];
+  double s = sum_double(squares);
+  for (; i < d; i++) dst[i] = x[i], s += dst[i] * dst[i];
+  return s;
 }
 
-INLINE void distance_group(float *dst, long ldd, const float *x, long ldx, long n,
-                           const float *points, long ldp, const int group, long d) {
-  double xx, yy[GROUP], xy[GROUP];
-  for (int p = 0; p < group; p++) dots_double(yy + p, points + p * ldp, points + p * ldp, 0, 1, d);
-  for (long i = 0; i < n; i++, x += ldx) {
-    dots_double(&xx, x, x, 0, 1, d);
-    dots_double(xy, x, points, ldp, group, d);
-    for (int p = 0; p < group; p++) {
-      double s = (-2 * xy[p] + xx) + yy[p];
-      dst[p * ldd + i] = s < 0 ? 0 : (float)s;
-    }
-  }
+// Widens n <= NEAR_ROWS rows, and zeros up to NEAR_ROWS, with their sums of squares.
+INLINE void widen_rows(double *dst, double *squares, const float *x, long ldx, long n, long d) {
+  for (long a = 0; a < n; a++) squares[a] = widen(dst + a * d, x + a * ldx, d);
+  memset(dst + n * d, 0, (NEAR_ROWS - n) * d * sizeof *dst);
 }
 
-void KERNEL(distances)(float *dst, long ldd, const float *x, long ldx, long n, const float *points,
-                       long ldp, long npoints, long d) {
-  long p = 0;
-  for (; p + GROUP <= npoints; p += GROUP)
-    distance_group(dst + p * ldd, ldd, x, ldx, n, points + p * ldp, ldp, GROUP, d);
-  for (; p < npoints; p++)
-    distance_group(dst + p * ldd, ldd, x, ldx, n, points + p * ldp, ldp, 1, d);
+// packed [d, NEAR_BLOCK] = n <= NEAR_BLOCK centers as columns, zeros beyond them.
+INLINE void pack_block(double *packed, const float *centers, long ldc, long n, long d) {
+  for (long j = 0; j < NEAR_BLOCK; j++)
+    for (long i = 0; i < d; i++) packed[i * NEAR_BLOCK + j] = j < n ? centers[j * ldc + i] : 0;
 }
 
-// packed [blocks][d][NEAR_BLOCK]; centers that fill up the last block are zero and never compared.
-void KERNEL(nearest_pack)(double *packed, float *norms, const float *centers, long ldc, long n,
-                          long d) {
-  for (long j = 0; j < (n + NEAR_BLOCK - 1) / NEAR_BLOCK * NEAR_BLOCK; j++) {
-    float s = 0;
-    double *column = packed + j / NEAR_BLOCK * d * NEAR_BLOCK + j % NEAR_BLOCK;
-    for (long i = 0; i < d; i++) {
-      float c = j < n ? centers[j * ldc + i] : 0;
-      s = (float)((double)s + (double)(c * c)); // the square is rounded before it is added: no FMA
-      column[i * NEAR_BLOCK] = c;
-    }
-    if (j < n) norms[j] = s;
-  }
-}
-
-// Products of NEAR_ROWS rows x [d, NEAR_ROWS] with NEAR_VECS vectors of centers, to products
+// Products of NEAR_ROWS rows x [NEAR_ROWS, d] with nv vectors of packed centers, to products
 // [NEAR_ROWS, NEAR_BLOCK].
-INLINE void near_tile(double *products, const double *x, const double *packed, long d) {
+INLINE void near_tile(const int nv, double *products, const double *x, const double *packed,
+                      long d) {
   vd acc[NEAR_ROWS][NEAR_VECS];
   for (int a = 0; a < NEAR_ROWS; a++)
-    for (int b = 0; b < NEAR_VECS; b++) acc[a][b] = (vd){};
+    for (int b = 0; b < nv; b++) acc[a][b] = (vd){};
   for (long i = 0; i < d; i++) {
     vd c[NEAR_VECS];
-    for (int b = 0; b < NEAR_VECS; b++) memcpy(c + b, packed + i * NEAR_BLOCK + b * VD, sizeof *c);
+    for (int b = 0; b < nv; b++) memcpy(c + b, packed + i * NEAR_BLOCK + b * VD, sizeof *c);
     for (int a = 0; a < NEAR_ROWS; a++)
-      for (int b = 0; b < NEAR_VECS; b++) acc[a][b] += c[b] * x[i * NEAR_ROWS + a];
+      for (int b = 0; b < nv; b++) acc[a][b] += c[b] * x[a * d + i];
   }
   for (int a = 0; a < NEAR_ROWS; a++)
-    for (int b = 0; b < NEAR_VECS; b++)
-      memcpy(products + a * NEAR_BLOCK + b * VD, &acc[a][b], sizeof(vd));
+    for (int b = 0; b < nv; b++) memcpy(products + a * NEAR_BLOCK + b * VD, &acc[a][b], sizeof(vd));
 }
 
-// scratch: d * NEAR_ROWS doubles.
+// Products with n <= NEAR_BLOCK centers.
+INLINE void near_block(double *products, const double *x, const double *packed, long n, long d) {
+  long b = 0;
+  for (; n - b > (NEAR_VECS - 1) * VD; b += NEAR_VECS * VD)
+    near_tile(NEAR_VECS, products + b, x, packed + b, d);
+  for (; b < n; b += VD) near_tile(1, products + b, x, packed + b, d);
+}
+
+// scratch: NEAR_SCRATCH doubles a dimension.
+void KERNEL(distances)(float *dst, long ldd, const float *x, long ldx, long n, const float *points,
+                       long ldp, long npoints, long d, double *scratch) {
+  double *packed = scratch, *rows = packed + NEAR_BLOCK * d;
+  double products[NEAR_ROWS * NEAR_BLOCK], xx[NEAR_ROWS], yy[NEAR_BLOCK];
+  for (long p = 0; p < npoints; p += NEAR_BLOCK) {
+    long count = npoints - p < NEAR_BLOCK ? npoints - p : NEAR_BLOCK;
+    for (long j = 0; j < count; j++) yy[j] = widen(rows, points + (p + j) * ldp, d);
+    pack_block(packed, points + p * ldp, ldp, count, d);
+    for (long i = 0; i < n; i += NEAR_ROWS) {
+      long left = n - i < NEAR_ROWS ? n - i : NEAR_ROWS;
+      widen_rows(rows, xx, x + i * ldx, ldx, left, d);
+      near_block(products, rows, packed, count, d);
+      for (long j = 0; j < count; j++)
+        for (long a = 0; a < left; a++) {
+          double s = (-2 * products[a * NEAR_BLOCK + j] + xx[a]) + yy[j];
+          dst[(p + j) * ldd + i + a] = s < 0 ? 0 : (float)s;
+        }
+    }
+  }
+}
+
+// packed [blocks, d, NEAR_BLOCK]: as pack_block, block by block.
+void KERNEL(nearest_pack)(double *packed, float *norms, const float *centers, long ldc, long n,
+                          long d) {
+  for (long j = 0; j < n; j++) {
+    norms[j] = 0;
+    for (long i = 0; i < d; i++) {
+      float c = centers[j * ldc + i];
+      norms[j] = (float)((double)norms[j] + (double)(c * c)); // the square is rounded: no FMA
+    }
+  }
+  for (long j = 0; j < n; j += NEAR_BLOCK)
+    pack_block(packed + j * d, centers + j * ldc, ldc, n - j < NEAR_BLOCK ? n - j : NEAR_BLOCK, d);
+}
+
+// scratch: NEAR_SCRATCH doubles a dimension.
 void KERNEL(nearest)(int32_t *labels, const float *x, long ldx, long n, const double *packed,
                      const float *norms, long centers, long d, double *scratch) {
   for (long i = 0; i < n; i += NEAR_ROWS) {
-    double products[NEAR_ROWS * NEAR_BLOCK];
+    double products[NEAR_ROWS * NEAR_BLOCK], squares[NEAR_ROWS];
     float least[NEAR_ROWS];
     long rows = n - i < NEAR_ROWS ? n - i : NEAR_ROWS;
-    for (long c = 0; c < d; c++)
-      for (long a = 0; a < NEAR_ROWS; a++)
-        scratch[c * NEAR_ROWS + a] = a < rows ? x[(i + a) * ldx + c] : 0;
+    widen_rows(scratch, squares, x + i * ldx, ldx, rows, d);
     for (long j = 0; j < centers; j += NEAR_BLOCK) {
       long count = centers - j < NEAR_BLOCK ? centers - j : NEAR_BLOCK;
-      for (long b = 0; b < NEAR_BLOCK; b += NEAR_VECS * VD)
-        near_tile(products + b, scratch, packed + j * d + b, d);
+      near_block(products, scratch, packed + j * d, count, d);
       for (long a = 0; a < rows; a++)
         for (long b = 0; b < count; b++) {
           float y = (float)(norms[j + b] - 2 * products[a * NEAR_BLOCK + b]);

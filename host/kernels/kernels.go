@@ -99,9 +99,11 @@ func WidenBF16(dst *float32, src unsafe.Pointer, count int) {
 	C.bk_widen_bf16(f(dst), (*C.uint16_t)(src), n(count))
 }
 
-// Distances computes squared distances dst [points, rows].
-func Distances(dst, x Matrix, rows int, points Matrix, count, width int) {
-	C.bk_distances(f(dst.P), n(dst.LD), f(x.P), n(x.LD), n(rows), f(points.P), n(points.LD), n(count), n(width))
+// Distances computes squared distances dst [points, rows]. scratch holds
+// NearScratch doubles.
+func Distances(dst, x Matrix, rows int, points Matrix, count, width int, scratch *float64) {
+	C.bk_distances(f(dst.P), n(dst.LD), f(x.P), n(x.LD), n(rows), f(points.P), n(points.LD), n(count), n(width),
+		d(scratch))
 }
 
 // PackCenters prepares count centers for Nearest: packed holds PackedCenters
@@ -116,10 +118,11 @@ func PackedCenters(count, width int) int {
 	return (count + C.NEAR_BLOCK - 1) / C.NEAR_BLOCK * C.NEAR_BLOCK * width
 }
 
-// NearestScratch is the number of doubles that Nearest works in.
-func NearestScratch(width int) int { return C.NEAR_ROWS_MAX * width }
+// NearScratch is the number of doubles that Distances and Nearest work in.
+func NearScratch(width int) int { return C.NEAR_SCRATCH * width }
 
-// Nearest labels rows with their nearest center.
+// Nearest labels rows with their nearest center. scratch holds NearScratch
+// doubles.
 func Nearest(labels *int32, x Matrix, rows int, packed *float64, norms *float32, count, width int, scratch *float64) {
 	C.bk_nearest(i(labels), f(x.P), n(x.LD), n(rows), d(packed), f(norms), n(count), n(width), d(scratch))
 }

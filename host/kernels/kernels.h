@@ -7,7 +7,7 @@
 
 #define BLOCK 64        // cache rows whose scores are handled together
 #define NEAR_BLOCK 32   // centers side by side in what nearest_pack writes
-#define NEAR_ROWS_MAX 6 // rows that nearest compares together, at most
+#define NEAR_SCRATCH 38 // doubles a dimension: a block of centers and the rows of a register tile
 #define TILE_Q_MAX 6    // query rows of a register tile of attend_tile, at most
 
 // A run of cache rows that share one correction, the unit that the decode attention reads.
@@ -78,8 +78,8 @@ typedef struct {
     (y, phi, teams, c1, c2, c3, k0, k1))                                                           \
   X(distances,                                                                                     \
     (float *dst, long ldd, const float *x, long ldx, long n, const float *points, long ldp,        \
-     long npoints, long d),                                                                        \
-    (dst, ldd, x, ldx, n, points, ldp, npoints, d))                                                \
+     long npoints, long d, double *scratch),                                                       \
+    (dst, ldd, x, ldx, n, points, ldp, npoints, d, scratch))                                       \
   /* packed holds the centers as double, transposed in blocks: see nearest_pack */                 \
   X(nearest,                                                                                       \
     (int32_t *labels, const float *x, long ldx, long n, const double *packed, const float *norms,  \
