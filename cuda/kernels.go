@@ -19,7 +19,7 @@ type kernels struct {
 	products  *products          // cuBLASLt
 	tables    map[string]*buffer // experts' addresses on the GPU, by contents
 	rehearsal bool               // compile and reserve, launch nothing
-	plan      func(p program)    // tests without a GPU: told what would run
+	plan      func(p program)    // told what would run; nothing is launched or reserved
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).

@@ -4,11 +4,15 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"blitzen/cuda/driver"
 )
@@ -119,7 +123,7 @@ func (t target) include(found map[string]string, text string) {
 	}
 }
 
-// programs compiles and loads kernels when they are first used.
+// programs compiles and loads kernels, at the latest when they are first used.
 type programs struct {
 	target  target
 	cache   cache
@@ -139,16 +143,10 @@ func newPrograms(t target, c cache) *programs {
 func (ps *programs) function(p program, kernel string) (driver.Function, error) {
 	m := ps.modules[p.key()]
 	if m == nil {
-		image, _, err := ps.compile(p)
-		if err != nil {
+		if err := ps.ready(map[string]program{p.key(): p}); err != nil {
 			return driver.Function{}, err
 		}
-		code, err := driver.Load(image)
-		if err != nil {
-			return driver.Function{}, fmt.Errorf("%s%s: %w", p.file, p.defs, err)
-		}
-		m = &module{code, map[string]driver.Function{}}
-		ps.modules[p.key()] = m
+		m = ps.modules[p.key()]
 	}
 	f, ok := m.functions[kernel]
 	if !ok {
@@ -159,6 +157,50 @@ func (ps *programs) function(p program, kernel string) (driver.Function, error) 
 		m.functions[kernel] = f
 	}
 	return f, nil
+}
+
+// ready compiles programs side by side and loads them. Those that are loaded
+// already stay.
+func (ps *programs) ready(wanted map[string]program) error {
+	var missing []program
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if ps.modules[key] == nil {
+			missing = append(missing, wanted[key])
+		}
+	}
+	images, err := ps.compileAll(missing)
+	if err != nil {
+		return err
+	}
+	for i, p := range missing {
+		code, err := driver.Load(images[i])
+		if err != nil {
+			return fmt.Errorf("%s%s: %w", p.file, p.defs, err)
+		}
+		ps.modules[p.key()] = &module{code, map[string]driver.Function{}}
+	}
+	return nil
+}
+
+// compileAll returns an image for each program, or the first error.
+func (ps *programs) compileAll(wanted []program) ([][]byte, error) {
+	images, errs := make([][]byte, len(wanted)), make([]error, len(wanted))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(wanted)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(wanted); i = int(next.Add(1)) - 1 {
+				images[i], _, errs[i] = ps.compile(wanted[i])
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return images, nil
 }
 
 // compile takes a program from the cache or compiles it.

@@ -125,6 +125,9 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	if err := s.checkPrompt(ids); err != nil {
 		return err
 	}
+	if err := s.prepare(len(ids)); err != nil {
+		return err
+	}
 	attn := stoppable{s.prefill, ctx}
 	for start := 0; start < len(ids); {
 		n := min(s.model.MaxRows(), len(ids)-start)
@@ -187,13 +190,33 @@ func (s *Session) checkPrompt(ids []int32) error {
 	return nil
 }
 
+// prepare has the device make ready what a prompt of n tokens and the steps
+// after it need. Steps of another backend may need more.
+func (s *Session) prepare(n int) error {
+	rows := s.model.MaxRows()
+	return s.dev.Prepare(func(ops *device.Ops) {
+		for _, size := range []int{min(rows, n), n % rows} {
+			if size > 0 {
+				s.model.Forward(ops, s.batch(size, n), s.cache, s.prefill, nil)
+			}
+		}
+		s.issue(ops, s.prefill)
+	})
+}
+
+// batch is the tensors of a prefill chunk of n tokens, which makes the cache
+// rows long.
+func (s *Session) batch(n, rows int) model.Batch {
+	return model.Batch{IDs: s.t.ids.Slice(0, 0, n), Pos: s.t.at.Slice(0, 0, n), Rows: rows}
+}
+
 // chunk feeds tokens at consecutive positions through exact attention.
 func (s *Session) chunk(ids []int32, start int, attn attention.Backend) error {
 	at := make([]int32, len(ids))
 	for i := range at {
 		at[i] = int32(start + i)
 	}
-	in := model.Batch{IDs: s.t.ids.Slice(0, 0, len(ids)), Pos: s.t.at.Slice(0, 0, len(ids)), Rows: start + len(ids)}
+	in := s.batch(len(ids), start+len(ids))
 	if err := device.Write(s.dev, in.IDs, ids); err != nil {
 		return err
 	}
@@ -221,7 +244,7 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 	if err := s.Truncate(s.prompt); err != nil {
 		return err
 	}
-	if s.step, err = s.dev.Record(s.record); err != nil {
+	if s.step, err = s.dev.Record(func(ops *device.Ops) { s.issue(ops, s.backend) }); err != nil {
 		return err
 	}
 	return s.settle()

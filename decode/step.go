@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"blitzen/attention"
 	"blitzen/device"
 	"blitzen/model"
 )
@@ -86,11 +87,11 @@ func (s *Session) launch() error {
 	return nil
 }
 
-// record issues one decode step: everything that varies is in tensors.
-func (s *Session) record(ops *device.Ops) {
+// issue issues one decode step: everything that varies is in tensors.
+func (s *Session) issue(ops *device.Ops, attn attention.Backend) {
 	t := s.t
 	logits := t.logits.Index(0, 0)
-	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos}, s.cache, s.backend, t.logits)
+	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos}, s.cache, attn, t.logits)
 	ops.Sample(device.SampleArgs{ID: t.id, Logits: logits, Seen: t.seen, Settings: t.settings, Seed: t.seed, Pos: t.pos})
 	if s.opts.TopLogProbs > 0 {
 		ops.TopLogProbs(device.LogProbArgs{IDs: t.topIDs, LogProbs: t.top, Chosen: t.chosen, Logits: logits, ID: t.id})

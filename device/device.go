@@ -34,6 +34,9 @@ type Device interface {
 	// Fetch queues a copy of the contiguous tensor t as it is after all work
 	// queued so far.
 	Fetch(t *Tensor) Pending
+	// Prepare checks fn's operations and makes ready what they need, kernels to
+	// be compiled say, without executing them. Nobody has to call it.
+	Prepare(fn func(*Ops)) error
 	// Run executes fn's operations once: prefill, builds. It returns the first
 	// error of an operation.
 	Run(fn func(*Ops)) error

@@ -99,12 +99,11 @@ func (zeros) Wait(dst []byte) error {
 	return nil
 }
 
+// Prepare implements Device.
+func (m *Meter) Prepare(fn func(*Ops)) error { return Check(fn) }
+
 // Run implements Device.
-func (m *Meter) Run(fn func(*Ops)) error {
-	ops := NewOps(nil, nil)
-	fn(ops)
-	return ops.Err()
-}
+func (m *Meter) Run(fn func(*Ops)) error { return Check(fn) }
 
 // Record implements Device: there is nothing to replay.
 func (m *Meter) Record(func(*Ops)) (Step, error) {

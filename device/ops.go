@@ -18,6 +18,14 @@ type Ops struct {
 // kernels operations are checked and traced, not executed.
 func NewOps(k Kernels, trace *Trace) *Ops { return &Ops{kernels: k, trace: trace} }
 
+// Check calls fn with operations that are checked and not executed, and returns
+// the first error.
+func Check(fn func(*Ops)) error {
+	ops := NewOps(nil, nil)
+	fn(ops)
+	return ops.Err()
+}
+
 // Err returns the first error so far.
 func (o *Ops) Err() error { return o.err }
 

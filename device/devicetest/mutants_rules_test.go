@@ -14,6 +14,7 @@ type altered struct {
 	free   func(t *tensor)
 	upload func(t *tensor, src []byte) error
 	fetch  func(t *tensor) device.Pending
+	ready  func(fn func(*device.Ops)) error
 	run    func(fn func(*device.Ops)) error
 	record func(fn func(*device.Ops)) (device.Step, error)
 }
@@ -24,6 +25,7 @@ func (a altered) New(name string, t device.DType, shape ...int) (*tensor, error)
 func (a altered) Free(t *tensor)                                   { a.free(t) }
 func (a altered) Upload(t *tensor, src []byte) error               { return a.upload(t, src) }
 func (a altered) Fetch(t *tensor) device.Pending                   { return a.fetch(t) }
+func (a altered) Prepare(fn func(*device.Ops)) error               { return a.ready(fn) }
 func (a altered) Run(fn func(*device.Ops)) error                   { return a.run(fn) }
 func (a altered) Record(fn func(*device.Ops)) (device.Step, error) { return a.record(fn) }
 
@@ -51,7 +53,7 @@ func TestMutantDevicesAreRefused(t *testing.T) {
 	for _, m := range deviceMutants() {
 		t.Run(m.rule, func(t *testing.T) {
 			r := newReference(kernels{}, device.F32)
-			a := altered{r, r.New, r.Free, r.Upload, r.Fetch, r.Run, r.Record}
+			a := altered{r, r.New, r.Free, r.Upload, r.Fetch, r.Prepare, r.Run, r.Record}
 			m.set(r, &a)
 			found := false
 			for _, rule := range rules() {
@@ -102,6 +104,7 @@ func deviceMutants() []deviceMutant {
 				return nil
 			}
 		}},
+		{"preparing executes nothing", func(r *reference, a *altered) { a.ready = r.Run }},
 		{"recording executes nothing", func(r *reference, a *altered) {
 			a.record = func(fn func(*device.Ops)) (device.Step, error) {
 				if err := r.Run(fn); err != nil {
@@ -126,7 +129,7 @@ func deviceMutants() []deviceMutant {
 // comparison of a replay.
 func TestRememberedContentsAreRefused(t *testing.T) {
 	r := newReference(kernels{}, device.F32)
-	a := altered{r, r.New, r.Free, r.Upload, r.Fetch, r.Run, func(fn func(*device.Ops)) (device.Step, error) {
+	a := altered{r, r.New, r.Free, r.Upload, r.Fetch, r.Prepare, r.Run, func(fn func(*device.Ops)) (device.Step, error) {
 		return again(func() error { return nil }), r.Run(fn)
 	}}
 	for _, c := range cases() {

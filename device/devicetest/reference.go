@@ -108,6 +108,8 @@ func (f *fetched) Wait(dst []byte) error {
 	return nil
 }
 
+func (r *reference) Prepare(fn func(*device.Ops)) error { return device.Check(fn) }
+
 func (r *reference) Run(fn func(*device.Ops)) error {
 	ops := device.NewOps(r.kernels, nil)
 	fn(ops)

@@ -11,6 +11,7 @@ func stepRules() []rule {
 	return []rule{
 		{"step/the first error sticks", firstErrorSticks},
 		{"step/a bad view is an error", badViewFails},
+		{"step/preparing executes nothing", preparingExecutesNothing},
 		{"step/recording executes nothing", recordingExecutesNothing},
 		{"step/recording reports errors", recordingReports},
 		{"step/steps take turns", stepsTakeTurns},
@@ -47,6 +48,17 @@ func badViewFails(d device.Device) error {
 	n := k.new("n", device.I32, []float64{0, 0}, 2)
 	k.refused("a view past the end", d.Run(func(o *device.Ops) { o.Increment(n.Slice(0, 1, 3)) }))
 	k.expect("nothing", n, 0, 0)
+	return k.done()
+}
+
+func preparingExecutesNothing(d device.Device) error {
+	k := &desk{dev: d}
+	n, x := k.new("n", device.I32, []float64{10}, 1), k.new("x", device.F32, nil, 1)
+	k.note(d.Prepare(func(o *device.Ops) { o.Increment(n) }))
+	k.expect("after preparing", n, 10)
+	k.refused("preparing Increment of F32", d.Prepare(func(o *device.Ops) { o.Increment(x) }))
+	k.note(d.Run(func(o *device.Ops) { o.Increment(n) }))
+	k.expect("after running", n, 11)
 	return k.done()
 }
 

@@ -1,0 +1,34 @@
+package cuda
+
+import (
+	"errors"
+
+	"blitzen/device"
+)
+
+// Prepare implements device.Device: programs that the operations need are
+// compiled side by side, and cuBLASLt's plans made. Without it each operation
+// would wait for its own when it is first issued.
+func (d *gpu) Prepare(fn func(*device.Ops)) error {
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if d.recording != nil {
+		return errors.New("cuda: Prepare inside Record")
+	}
+	return d.keep(d.prepare(fn))
+}
+
+// prepare calls fn to learn which programs it needs.
+func (d *gpu) prepare(fn func(*device.Ops)) error {
+	wanted := map[string]program{}
+	d.kernels.plan = func(p program) { wanted[p.key()] = p }
+	err := d.issue(fn, nil)
+	d.kernels.plan = nil
+	if err != nil {
+		return err
+	}
+	return d.kernels.programs.ready(wanted)
+}
