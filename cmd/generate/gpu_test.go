@@ -1,0 +1,250 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"blitzen/cuda"
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/internal/golden"
+	"blitzen/internal/modeltest"
+	"blitzen/model"
+	"blitzen/weights"
+)
+
+// The tests of this file run whole models on a GPU. They skip where there is
+// none, and fail there with REQUIRE_CUDA=1.
+
+// openTestGPU opens the first GPU, closed after the test.
+func openTestGPU(t testing.TB, opts cuda.Options) device.Device {
+	t.Helper()
+	dev, err := cuda.Open(opts)
+	if err != nil {
+		if os.Getenv("REQUIRE_CUDA") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return dev
+}
+
+// onTestGPU loads a checkpoint.
+func onTestGPU(t testing.TB, dev device.Device, dir string, rows int) model.Model {
+	t.Helper()
+	l, err := openModel(dir, false)
+	modeltest.Check(t, err)
+	m, err := l.plan.load(dev, l.Checkpoint, rows)
+	modeltest.Check(t, err)
+	t.Cleanup(func() { m.Close(); l.Checkpoint.Close() })
+	return m
+}
+
+var tinyCheckpoints = []string{"qwen2_tied_gqa", "qwen2_untied_mha", "qwen2_fp16_sharded", "qwen2_yarn", "dsv2_lite", "dsv2_group", "dsv2_norm_norope"}
+
+// Logits, hidden states and greedy tokens of checkpoints that other software
+// made, in float32.
+func TestGPUGoldens(t *testing.T) {
+	dev := openTestGPU(t, cuda.Options{DType: device.F32})
+	for _, name := range tinyCheckpoints {
+		t.Run(name, func(t *testing.T) {
+			m := onTestGPU(t, dev, tiny+name, 256)
+			f := golden.Open(t, tiny+name+"/golden.safetensors")
+			for p := range 3 {
+				of := func(s string) string { return fmt.Sprintf("p%d.%s", p, s) }
+				ids := f.Int32s(of("input_ids"))
+				logits, tapped := modeltest.Prefill{Chunk: 256}.Run(t, dev, m, ids)
+				golden.Near(t, of("logits_last"), logits, f.Floats(of("logits_last")), modeltest.Tolerance)
+				if f.Has(of("hidden_states")) {
+					modeltest.CheckHidden(t, m, f, of("hidden_states"), tapped)
+				}
+				modeltest.CheckGreedy(t, dev, m, ids, f.Int32s(of("greedy")))
+			}
+		})
+	}
+}
+
+// The same tokens through the program, dense and sampled with a budget that
+// covers every team.
+func TestGPUProgram(t *testing.T) {
+	openTestGPU(t, cuda.Options{DType: device.F32})
+	for _, dir := range tinyCheckpoints {
+		f := golden.Open(t, tiny+dir+"/golden.safetensors")
+		ids, want := f.Int32s("p2.input_ids"), f.Int32s("p2.greedy")
+		for _, attention := range [][]string{{"dense"}, {"santapp", "--budget", "4096", "--parents", "contiguous"}} {
+			args := append([]string{tiny + dir, "--device", "cuda", "--dtype", "f32", "--prompt-ids", idList(ids), "-n", "24", "--ignore-eos", "--greedy", "--attention"}, attention...)
+			if got := asObject(t, "", args...); !slices.Equal(got.TokenIDs, want) {
+				t.Errorf("%s, %v: tokens %v, want %v", dir, attention, got.TokenIDs, want)
+			}
+		}
+	}
+}
+
+// unhurried is a GPU that is not asked for a step ahead, so that the logits of
+// every token can be read.
+type unhurried struct{ device.Device }
+
+func (unhurried) Queued() bool { return false }
+
+// forced are the logits of decode steps that are fed golden tokens.
+func forced(t *testing.T, dtype device.DType, dir string, ids, tokens []int32) (logits [][]float64, layers int) {
+	t.Helper()
+	dev := unhurried{openTestGPU(t, cuda.Options{DType: dtype})}
+	m := onTestGPU(t, dev, dir, rowsGPU)
+	s := modeltest.Session(t, dev, m, len(ids)+len(tokens))
+	modeltest.Check(t, s.Prefill(t.Context(), ids, nil))
+	modeltest.Check(t, s.Build(modeltest.Dense(dev, m)))
+	for _, id := range tokens {
+		_, err := s.Next(t.Context())
+		modeltest.Check(t, err)
+		l, err := s.Logits()
+		modeltest.Check(t, err)
+		logits = append(logits, golden.Float64s(l))
+		modeltest.Check(t, s.Force(id))
+	}
+	return logits, m.Config().Layers
+}
+
+func best(logits []float64) int32 {
+	at := 0
+	for i, l := range logits {
+		if l > logits[at] {
+			at = i
+		}
+	}
+	return int32(at)
+}
+
+// Trained checkpoints on prompts of up to 4,000 tokens: in float32 the golden
+// tokens and logits; in BF16 logits near them, and other tokens only where two
+// logits are nearer than that.
+//
+// A layer rounds its numbers about eight times, by up to 2⁻⁸ relative to the
+// largest; independent errors add up as squares do.
+func TestGPUNeedles(t *testing.T) {
+	for _, name := range []string{"needle-qwen2", "needle-dsv2"} {
+		f := golden.Open(t, "../../testdata/"+name+"/golden.safetensors")
+		for p := 0; f.Has(fmt.Sprintf("%d.input_ids", p)); p++ {
+			of := func(s string) string { return fmt.Sprintf("%d.%s", p, s) }
+			ids, want := f.Int32s(of("input_ids")), f.Int32s(of("greedy"))
+			exact, layers := forced(t, device.F32, "../../models/"+name, ids, want)
+			rounded, _ := forced(t, device.BF16, "../../models/"+name, ids, want)
+			golden.Near(t, name+" "+of("logits_last"), exact[0], f.Floats(of("logits_last")), 2e-3)
+			farthest := 0.0
+			for i, id := range want {
+				bound := modeltest.Largest(exact[i]) * math.Sqrt(8*float64(layers)) / 256
+				for j := range exact[i] {
+					farthest = max(farthest, math.Abs(exact[i][j]-rounded[i][j])/bound)
+				}
+				if got := best(exact[i]); got != id {
+					t.Errorf("%s, prompt %d: greedy token %d is %d in float32, want %d", name, p, i, got, id)
+				}
+				if got := best(rounded[i]); got != id && exact[i][id]-exact[i][got] > 2*bound {
+					t.Errorf("%s, prompt %d: greedy token %d is %d in BF16, want %d; the logits are %v apart", name, p, i, got, id, exact[i][id]-exact[i][got])
+				}
+			}
+			if t.Logf("%s, prompt %d: BF16 is off by %.2f of the bound", name, p, farthest); farthest > 1 {
+				t.Errorf("%s, prompt %d: logits in BF16 are off by %.2f times the bound", name, p, farthest)
+			}
+		}
+	}
+}
+
+// 64 steps, replayed from a graph and issued one by one, give the same bits:
+// tokens and log-probabilities, drawn and greedy.
+func TestGPURecordedEqualsEager(t *testing.T) {
+	openTestGPU(t, cuda.Options{DType: device.F32})
+	for _, name := range []string{"needle-qwen2", "needle-dsv2"} {
+		ids := golden.Open(t, "../../testdata/"+name+"/golden.safetensors").Int32s("2.input_ids")
+		for _, more := range [][]string{{"--greedy"}, {"--temperature", "1.5", "--top-k", "200", "--top-p", "0.99", "--seed", "3", "--attention", "santapp", "--parents", "contiguous", "--budget", "64"}} {
+			args := append([]string{"../../models/" + name, "--device", "cuda", "--prompt-ids", idList(ids), "-n", "64", "--ignore-eos", "--logprobs", "4", "--attention", "dense"}, more...)
+			recorded, eager := asObject(t, "", args...), asObject(t, "", append(args, "--eager")...)
+			if !slices.Equal(recorded.TokenIDs, eager.TokenIDs) || len(eager.TokenIDs) != 64 {
+				t.Errorf("%s %v: tokens %v\neager %v", name, more, recorded.TokenIDs, eager.TokenIDs)
+			}
+			if fmt.Sprint(recorded.LogProbs) != fmt.Sprint(eager.LogProbs) {
+				t.Errorf("%s %v: log-probabilities differ", name, more)
+			}
+		}
+	}
+}
+
+// Models of full size with made-up weights: what is counted before loading is
+// what they take, loading is as fast as the link, and sixteen tokens come.
+func TestGPUFullSizes(t *testing.T) {
+	for _, name := range []string{"qwen2.5-0.5b", "qwen2.5-7b", "deepseek-v2-lite"} {
+		t.Run(name, func(t *testing.T) {
+			dev := openTestGPU(t, cuda.Options{DType: device.BF16})
+			l, err := openModel(configs+name, true)
+			modeltest.Check(t, err)
+			before := spaceOf(dev)
+			n, err := l.need(before, 0, 8192, attentionFlags{name: "dense"})
+			modeltest.Check(t, err)
+			if !n.fits(before) {
+				t.Skip(n.refusal(before)) // a smaller card than the shapes are for
+			}
+			start := time.Now()
+			l.Model, err = l.plan.load(dev, l.Checkpoint, n.rows)
+			modeltest.Check(t, err)
+			t.Cleanup(func() { l.Model.Close(); l.Checkpoint.Close() })
+			finish(t, dev)
+			loaded := time.Since(start)
+			s := modeltest.Session(t, dev, l.Model, 8192)
+			modeltest.Check(t, s.Prefill(t.Context(), randomIDs(6000, l.Config.Vocab, 1), nil))
+			modeltest.Check(t, s.Build(modeltest.Dense(dev, l.Model)))
+			result, err := s.Generate(t.Context(), decode.Limits{MaxTokens: 16}, nil)
+			if err != nil || len(result.Tokens) != 16 {
+				t.Fatalf("%d tokens, %v", len(result.Tokens), err)
+			}
+			used := before.free - spaceOf(dev).free
+			t.Logf("loaded in %.2f s, %.1f GB/s; tensors %s, counted %s; in use with all else %s; tokens %v",
+				loaded.Seconds(), float64(n.weights)/loaded.Seconds()/1e9, mebibytes(dev.Memory().Used), mebibytes(n.total()-n.workspace), mebibytes(used), result.IDs())
+			if dev.Memory().Used > n.total()-n.workspace+4096 || used > n.total() {
+				t.Errorf("tensors take %s, all %s; counted were %s and %s", mebibytes(dev.Memory().Used), mebibytes(used), mebibytes(n.total()-n.workspace), mebibytes(n.total()))
+			}
+		})
+	}
+}
+
+// BenchmarkGPULoad reads the checkpoint folder that BLITZEN_TEST_CHECKPOINT
+// names, from the page cache after the first time.
+func BenchmarkGPULoad(b *testing.B) {
+	dir := os.Getenv("BLITZEN_TEST_CHECKPOINT")
+	if dir == "" {
+		b.Skip("BLITZEN_TEST_CHECKPOINT names no folder")
+	}
+	dev := openTestGPU(b, cuda.Options{DType: device.BF16})
+	var bytes int64
+	for b.Loop() {
+		l, err := openModel(dir, false)
+		modeltest.Check(b, err)
+		m, err := l.plan.load(dev, l.Checkpoint, rowsMin)
+		modeltest.Check(b, err)
+		finish(b, dev)
+		bytes += l.Checkpoint.(*weights.Checkpoint).Size()
+		b.StopTimer()
+		m.Close()
+		l.Checkpoint.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(bytes)/b.Elapsed().Seconds()/1e9, "GB/s")
+}
+
+// finish waits for all that was queued.
+func finish(t testing.TB, dev device.Device) {
+	t.Helper()
+	one, err := dev.New("one", device.I32, 1)
+	modeltest.Check(t, err)
+	_, err = device.Read[int32](dev, one)
+	modeltest.Check(t, err)
+	dev.Free(one)
+}
