@@ -1,8 +1,5 @@
 # make setup, build, test are all that a user needs; check before each commit.
 
-# The CPU device multiplies float32 several times faster with it; plain `go build` and `go test` work without.
-export GOEXPERIMENT := simd
-
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 

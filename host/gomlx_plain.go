@@ -2,8 +2,4 @@
 
 package host
 
-// gomlxFast says whether GoMLX multiplies with vector instructions in this
-// build.
-const gomlxFast = false
-
 func clearUpperBits() {}

@@ -15,23 +15,28 @@ import (
 
 // deviceFlags say where a model is computed, and how.
 type deviceFlags struct {
-	device  string
-	dtype   string
-	threads int
-	eager   bool
-	sync    bool
+	device   string
+	dtype    string
+	threads  int
+	products string
+	eager    bool
+	sync     bool
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&d.device, "device", "auto", "run the model on `DEVICE`: cpu, cuda, cuda:1; auto is a GPU, if any")
 	f.StringVar(&d.dtype, "dtype", "auto", "compute with `TYPE`: bf16, f32; auto is bf16 on a GPU, f32 on the CPU")
 	f.IntVarP(&d.threads, "threads", "t", 0, "use `N` CPU threads (default: all)")
+	f.StringVar(&d.products, "products", "c", "on the CPU, multiply many rows by `ENGINE`: c, gomlx")
 	f.BoolVar(&d.eager, "eager", false, "on a GPU, issue every decode step anew in place of replaying a graph")
 	f.BoolVar(&d.sync, "sync", false, "on a GPU, wait after every kernel, so that an error names it; slow")
 }
 
 // dtypes are the values of --dtype.
 var dtypes = map[string]device.DType{"auto": device.Invalid, "bf16": device.BF16, "f32": device.F32}
+
+// products are the values of --products.
+var products = map[string]host.Products{"c": host.ProductsC, "gomlx": host.ProductsGoMLX}
 
 // gpu is the number of the GPU that --device names; asked is false for auto,
 // and use for cpu.
@@ -56,11 +61,14 @@ func (d *deviceFlags) gpu() (ordinal int, use, asked bool, err error) {
 func (d *deviceFlags) check() error {
 	_, gpu, asked, err := d.gpu()
 	_, known := dtypes[d.dtype]
+	_, engine := products[d.products]
 	switch {
 	case err != nil:
 		return err
 	case !known:
 		return usagef("--dtype %q: want auto, bf16 or f32", d.dtype)
+	case !engine:
+		return usagef("--products %q: want c or gomlx", d.products)
 	case d.threads < 0:
 		return usagef("--threads %d: want 0 (all) or more", d.threads)
 	case asked && !gpu:
@@ -101,7 +109,7 @@ func (d *deviceFlags) open() (dev device.Device, how string, err error) {
 			return nil, "", err
 		}
 	}
-	dev, err = host.New(host.Options{Threads: d.threads})
+	dev, err = host.New(host.Options{Threads: d.threads, Products: products[d.products]})
 	return dev, how, err
 }
 
