@@ -49,4 +49,4 @@ func (b *Backend) Access(counters []int64) attention.Access {
 	return a
 }
 
-func (b *Backend) Close()                    { b.dev.Free(b.counts) }
+func (b *Backend) Close() { b.dev.Free(b.counts) }

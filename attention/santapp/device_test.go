@@ -61,6 +61,78 @@ func (c *layerCase) input() attention.Input {
 	return attention.Input{Q: c.q, K: l.K, V: l.V, Pos: c.pos, Out: c.out, Scale: c.scale}
 }
 
+// The latent form: one partition for all heads, made from the latent alone;
+// routing and rows are the whole key, values its first part. Teams, φ and the
+// sums must be those of the golden.
+func TestDeviceGoldenLatent(t *testing.T) {
+	dev := open(t)
+	for _, c := range latentCases(t) {
+		t.Run(c.Case, func(t *testing.T) {
+			f := golden.Open(t, testdata+c.Case+".safetensors")
+			l := fillLatent(t, dev, f, c, 1)
+			b, err := Build(context.Background(), dev, l.cache, c.Heads, Config{
+				Config: teams.Config{ParentSize: c.P, Representatives: c.R}, Budget: c.S, Parents: teams.Contiguous, SampleAlways: true,
+			}, nil)
+			check(t, err)
+			defer b.Close()
+			var sel []int32
+			var logC []float32
+			for h := range c.Heads {
+				sel = append(sel, f.Int32s(fmt.Sprintf("q%d.selected", h))...)
+				logC = append(logC, golden.Float32s(f.Floats(fmt.Sprintf("q%d.log_c", h)))...)
+			}
+			in, s, layer := l.input(), b.step, b.layers[0]
+			check(t, device.Write(dev, s.teams, sel))
+			check(t, device.Write(dev, s.logC, logC))
+			check(t, dev.Run(func(ops *device.Ops) {
+				ops.Route(device.RouteArgs{Phi: s.phi, Q: in.Q, Reps: layer.reps, Bias: layer.logN, Scale: in.Scale})
+				ops.AttendSelected(device.SelectedArgs{Out: s.prompt, Q: in.Q, K: in.K, V: in.V, Offsets: layer.offsets, Teams: s.teams, LogC: s.logC, Scale: in.Scale})
+				ops.Attend(device.AttendArgs{Out: s.tail, Q: in.Q, K: in.K, V: in.V, From: b.from, Pos: in.Pos, Scale: in.Scale})
+				ops.Merge(in.Out, s.prompt, s.tail)
+			}))
+			phi, err := device.Read[float32](dev, s.phi)
+			check(t, err)
+			out, err := device.Read[float32](dev, in.Out)
+			check(t, err)
+			for h := range c.Heads {
+				m := s.phi.Shape[2]
+				golden.Near(t, fmt.Sprintf("q%d.phi", h), golden.Float64s(phi[h*m:(h+1)*m]), f.Floats(fmt.Sprintf("q%d.phi", h)), 2e-4)
+				golden.Near(t, fmt.Sprintf("q%d.out_latent", h), golden.Float64s(out[h*c.Latent:(h+1)*c.Latent]), f.Floats(fmt.Sprintf("q%d.out_latent", h)), 2e-4)
+			}
+		})
+	}
+}
+
+// fillLatent is the layer of a latent case: queries in absorbed form, times
+// shrink.
+func fillLatent(t testing.TB, dev device.Device, f *golden.File, c latentCase, shrink float64) *layerCase {
+	t.Helper()
+	keys, latent := latentKeys(f)
+	rows, width := len(keys), len(keys[0])
+	spec := kvcache.Spec{KVHeads: 1, KeyDim: width, ValueDim: c.Latent, ValueIsKeyPrefix: true, ClusterDim: c.Latent}
+	cache, err := kvcache.New(dev, []kvcache.Spec{spec}, rows+3)
+	check(t, err)
+	t.Cleanup(cache.Close)
+	at := make([]int32, rows)
+	for i := range at {
+		at[i] = int32(i)
+	}
+	pos, k := ints(t, dev, at...), tensor(t, dev, slices.Concat(keys...), rows, 1, width)
+	check(t, dev.Run(func(ops *device.Ops) { cache.Layers[0].Append(ops, k, nil, pos) }))
+	check(t, cache.Freeze(c.N))
+	var q []float64
+	for h := range c.Heads {
+		q = append(q, absorbed(f, h)...)
+	}
+	for i := range q {
+		q[i] *= shrink
+	}
+	return &layerCase{
+		dev: dev, cache: cache, heads: c.Heads, dv: len(latent[0]), scale: float32(c.Scale),
+		q: tensor(t, dev, q, 1, c.Heads, width), pos: ints(t, dev, int32(rows-1)), out: tensor(t, dev, make([]float64, c.Heads*c.Latent), 1, c.Heads, c.Latent),
+	}
+}
+
 // tokenMajor turns [heads][rows][d] into [rows, heads, d].
 func tokenMajor(x [][][]float64) []float64 {
 	var out []float64

@@ -115,27 +115,44 @@ func drawn(s Selection, team int32) int {
 	return -1
 }
 
-// The latent form: one partition for all heads, routing and sums in absorbed
-// coordinates, q̃ = W_UKᵀ·q_nope.
-func TestEstimatorGoldenMLA(t *testing.T) {
-	var all struct {
-		MLA []struct {
-			Case     string
-			Heads, N int
-			DV, K    int
-			Latent   int
-			Scale    float64
-		}
-	}
+// latentCase is one row of the latent cases.
+type latentCase struct {
+	Case     string
+	Heads, N int
+	DV, K    int
+	Latent   int
+	P, R, S  int
+	Scale    float64
+}
+
+func latentCases(t testing.TB) []latentCase {
+	var all struct{ MLA []latentCase }
 	golden.JSON(t, testdata+"cases.json", &all)
-	for _, c := range all.MLA {
+	return all.MLA
+}
+
+// latentKeys are the rows [latent | rotary part], and the latents alone.
+func latentKeys(f *golden.File) (keys, latent [][]float64) {
+	latent = f.Rows("latent")
+	for i, rotary := range f.Rows("k_pe") {
+		keys = append(keys, append(append([]float64{}, latent[i]...), rotary...))
+	}
+	return keys, latent
+}
+
+// absorbed is a head's query over such rows: q̃ = W_UKᵀ·q_nope, then the rotary
+// part.
+func absorbed(f *golden.File, h int) []float64 {
+	return append(mulT(f.Rows("W_UK", h), f.Rows("q_nope")[h]), f.Rows("q_pe")[h]...)
+}
+
+// The latent form: one partition for all heads, routing and sums in absorbed
+// coordinates.
+func TestEstimatorGoldenLatent(t *testing.T) {
+	for _, c := range latentCases(t) {
 		t.Run(c.Case, func(t *testing.T) {
 			f := golden.Open(t, testdata+c.Case+".safetensors")
-			latent, rope := f.Rows("latent"), f.Rows("k_pe")
-			var keys [][]float64
-			for i := range latent {
-				keys = append(keys, append(append([]float64{}, latent[i]...), rope[i]...))
-			}
+			keys, latent := latentKeys(f)
 			teamOf := f.Int32s("team")
 			var reps [][]float64
 			var sizes []int
@@ -144,7 +161,7 @@ func TestEstimatorGoldenMLA(t *testing.T) {
 				sizes = append(sizes, int(f.Int32s("n")[g]))
 			}
 			for h := range c.Heads {
-				q := append(mulT(f.Rows("W_UK", h), f.Rows("q_nope")[h]), f.Rows("q_pe")[h]...)
+				q := absorbed(f, h)
 				s := Select(q, reps, sizes, f.Floats(fmt.Sprintf("q%d.gumbel", h)), c.Scale, c.K)
 				golden.Near(t, "phi", s.Phi, f.Floats(fmt.Sprintf("q%d.phi", h)), 1e-10)
 				prompt := Attend(q, pick(keys, teamOf, s), pick(latent, teamOf, s), biases(teamOf, s), c.Scale, c.Latent)
