@@ -1,6 +1,9 @@
 package model
 
 import (
+	"errors"
+	"strings"
+
 	"blitzen/device"
 	"blitzen/weights"
 )
@@ -24,6 +27,7 @@ type Loader struct {
 	dev   device.Device
 	from  Source
 	owned []*device.Tensor
+	tied  bool // the head is the embedding table
 	err   error
 }
 
@@ -58,6 +62,23 @@ func (l *Loader) Biased(prefix string, out, in int) device.Weight {
 	return w
 }
 
+// Head is the product that makes logits: lm_head.weight, of the shape of the
+// embedding table embed, or with tied the table itself.
+func (l *Loader) Head(embed *device.Tensor, tied bool) device.Weight {
+	switch {
+	case l.err != nil:
+		return device.Weight{}
+	case tied:
+		l.tied = true
+		return device.Weight{Parts: []*device.Tensor{embed}}
+	case !l.from.Has("lm_head.weight"):
+		l.err = errors.New("lm_head.weight is missing and config.json does not say tie_word_embeddings: " +
+			"download the missing shard, or set \"tie_word_embeddings\": true if the head is the embedding table")
+		return device.Weight{}
+	}
+	return l.Linear("lm_head", embed.Shape[0], embed.Shape[1])
+}
+
 // Join makes one product of several that share their input.
 func Join(ws ...device.Weight) device.Weight {
 	var all device.Weight
@@ -90,11 +111,11 @@ func (l *Loader) Values(name string, values []float32) *device.Tensor {
 	return t
 }
 
-// Finish refuses tensors that nobody bound, but those that ignore names, and
-// returns all that was made, or the first error after freeing it.
-func (l *Loader) Finish(ignore func(name string) bool) ([]*device.Tensor, error) {
+// Finish refuses tensors that nobody bound and returns all that was made, or
+// the first error after freeing it.
+func (l *Loader) Finish() ([]*device.Tensor, error) {
 	if l.err == nil {
-		l.err = l.from.Unused(ignore)
+		l.err = l.from.Unused(l.needless)
 	}
 	if l.err != nil {
 		for _, t := range l.owned {
@@ -103,6 +124,11 @@ func (l *Loader) Finish(ignore func(name string) bool) ([]*device.Tensor, error)
 		return nil, l.err
 	}
 	return l.owned, nil
+}
+
+// needless names tensors that older or tied checkpoints carry without need.
+func (l *Loader) needless(name string) bool {
+	return strings.HasSuffix(name, "rotary_emb.inv_freq") || l.tied && name == "lm_head.weight"
 }
 
 func (l *Loader) keep(t *device.Tensor, err error) *device.Tensor {

@@ -2,7 +2,6 @@ package qwen2
 
 import (
 	"fmt"
-	"strings"
 
 	"blitzen/device"
 	"blitzen/model"
@@ -12,10 +11,6 @@ import (
 // passes of up to rows tokens. The source must stay open until Close. A
 // tensor that is missing, extra or of another shape is an error that names it.
 func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, error) {
-	if !cfg.TiedHead && !from.Has("lm_head.weight") {
-		return nil, fmt.Errorf("qwen2: lm_head.weight is missing and config.json does not say tie_word_embeddings: " +
-			"download the missing shard, or set \"tie_word_embeddings\": true if the head is the embedding table")
-	}
 	l := model.NewLoader(dev, from)
 	m := &Model{cfg: cfg, dev: dev, rows: rows}
 	m.rope = device.RoPE{InvFreq: l.Values("rope.inv_freq", cfg.RoPE.InvFreq), Scale: cfg.RoPE.Scale, Pairing: device.HalfSplit}
@@ -24,14 +19,10 @@ func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, e
 		m.layers = append(m.layers, loadLayer(l, cfg, i))
 	}
 	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
-	if cfg.TiedHead {
-		m.head = device.Weight{Parts: []*device.Tensor{m.embed}}
-	} else {
-		m.head = l.Linear("lm_head", cfg.Vocab, cfg.Hidden)
-	}
+	m.head = l.Head(m.embed, cfg.TiedHead)
 	m.s = newScratch(l, cfg, rows)
 	var err error
-	if m.owned, err = l.Finish(func(name string) bool { return ignored(name, cfg) }); err != nil {
+	if m.owned, err = l.Finish(); err != nil {
 		return nil, fmt.Errorf("qwen2: %w", err)
 	}
 	return m, nil
@@ -68,9 +59,4 @@ func newScratch(l *model.Loader, cfg Config, rows int) scratch {
 		gateUp:    l.Scratch("gate_up", rows, 2*cfg.Inner),
 		inner:     l.Scratch("inner", rows, cfg.Inner),
 	}
-}
-
-// ignored names tensors that older or tied checkpoints carry without need.
-func ignored(name string, cfg Config) bool {
-	return strings.HasSuffix(name, "rotary_emb.inv_freq") || cfg.TiedHead && name == "lm_head.weight"
 }
