@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 # The model that demo answers with.
 MODEL ?= models/needle-qwen2
 
-.PHONY: setup build demo test lint check fuzz bench clean
+.PHONY: setup nvrtc build demo test lint check fuzz bench clean
 
 setup: # tools, Go modules, and the static library of the tokenizer
 	@tools/setup/check.sh
@@ -19,9 +19,12 @@ build: setup
 demo: build # one long prompt, answered with exact and with sampled attention
 	@bin/generate compare --length 4096 --codes 8 --budget 256 $(MODEL)
 
-test: setup
+nvrtc: # the compiler with which the tests compile every GPU kernel
+	@tools/cuda/setup.sh
+
+test: setup nvrtc
 	go vet ./...
-	go test ./...
+	REQUIRE_NVRTC=1 go test ./...
 
 lint: setup
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt -w is due for:"; echo "$$files"; exit 1; }
