@@ -95,10 +95,6 @@ func head(t *device.Tensor, h int) kernels.Matrix {
 	return kernels.Matrix{P: f32(t, h), LD: t.Stride[1]}
 }
 
-func heads(t *device.Tensor) kernels.Heads {
-	return kernels.Heads{P: f32(t), Token: t.Stride[0], Head: t.Stride[1]}
-}
-
 // span is one piece of a range cut into pieces.
 type span struct{ from, to int }
 

@@ -137,7 +137,7 @@ func (g *gomlx) exec(e *graph.Exec, x, w *tensors.Tensor) (*tensors.Tensor, erro
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer clearUpperBits()
-	y, err := e.Exec(x, w)
+	y, err := e.Call(x, w)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ type tensor = device.Tensor
 
 // changed is the reference's kernels with some replaced.
 type changed struct {
-	kernels
 	embed          func(dst, table, ids *tensor) error
 	rmsNorm        func(dst, x, gamma *tensor, eps float32) error
 	linear         func(dst, x *tensor, w device.Weight, add bool) error
@@ -32,8 +31,7 @@ type changed struct {
 	increment      func(t *tensor) error
 }
 
-// with is the reference with the replacements that set makes. The reference's
-// own kernels are still to be had from the embedded field.
+// with is the reference with the replacements that set makes.
 func with(set func(c *changed)) *changed {
 	var k kernels
 	c := &changed{

@@ -56,9 +56,9 @@ func Load[M model.Model](t testing.TB, dir string, load func(*weights.Checkpoint
 
 // Prefill says how ids go through a model.
 type Prefill struct {
-	Chunk     int                                       // tokens at once
+	Chunk    int                                       // tokens at once
 	HideRows bool                                      // do not tell the model how many rows there are, as in a recorded step
-	Wrap      func(attention.Backend) attention.Backend // around exact attention; nil for none
+	Wrap     func(attention.Backend) attention.Backend // around exact attention; nil for none
 }
 
 // Run returns the last logits and what was tapped, by name.
