@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -164,7 +165,8 @@ func BenchmarkAttend(b *testing.B) {
 	}{
 		{"7B 8K", "qwen2.5-7b", 1, 8192}, {"7B 32K", "qwen2.5-7b", 1, 32768}, {"7B 128K", "qwen2.5-7b", 1, 131072},
 		{"MLA 32K", "v2-lite absorbed", 1, 32768}, {"0.5B 32K", "qwen2.5-0.5b", 1, 32768},
-		{"7B prefill 4096 of 8192", "qwen2.5-7b", 4096, 8192},
+		{"7B prefill 8192 of 8192", "qwen2.5-7b", 8192, 8192}, {"7B prefill 8192 of 32768", "qwen2.5-7b", 8192, 32768},
+		{"0.5B prefill 8192 of 32768", "qwen2.5-0.5b", 8192, 32768}, {"V2-Lite prefill 8192 of 8192", "v2-lite expanded", 8192, 8192},
 	} {
 		b.Run(s.name, func(b *testing.B) {
 			m, size := &made{b: b, d: d}, models[s.model]
@@ -201,6 +203,25 @@ func BenchmarkAttend(b *testing.B) {
 					o.Attend(a)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkHeadLinear makes V2-Lite's keys of latents, and absorbs its queries.
+func BenchmarkHeadLinear(b *testing.B) {
+	const heads, nope, rank = 16, 128, 512
+	d := requireGPU(b, Options{DType: device.BF16})
+	m := &made{b: b, d: d}
+	w := m.act(heads, nope, rank)
+	for _, rows := range []int{4, 8192} {
+		sc := scale{flops: 2 * float64(rows) * heads * nope * rank}
+		latent, keys := m.act(rows, rank).Repeat(1, heads), m.act(heads, rows, nope).Transpose(0, 1)
+		b.Run(fmt.Sprint("expand ", rows), func(b *testing.B) {
+			measure(b, d, 1, sc, func(o *device.Ops) { o.HeadLinear(keys, latent, w, false) })
+		})
+		q, absorbed := m.act(rows, heads, nope), m.act(rows, heads, rank)
+		b.Run(fmt.Sprint("absorb ", rows), func(b *testing.B) {
+			measure(b, d, 1, sc, func(o *device.Ops) { o.HeadLinear(absorbed, q, w, true) })
 		})
 	}
 }
@@ -255,7 +276,7 @@ func BenchmarkExperts(b *testing.B) {
 			Down:   device.Weight{Parts: []*device.Tensor{m.act(hidden, width)}},
 		})
 	}
-	for _, tokens := range []int{1, 2048} {
+	for _, tokens := range []int{1, 512, 8192} {
 		b.Run(fmt.Sprint(tokens), func(b *testing.B) {
 			ids := make([]int32, tokens*k)
 			for i := range ids {
@@ -279,15 +300,15 @@ func BenchmarkSample(b *testing.B) {
 	m := &made{b: b, d: d}
 	const vocab = 151936
 	logits, seen := m.tensor(device.F32, vocab), m.tensor(device.I32, vocab)
-	values := make([]float32, vocab)
+	values, rng := make([]float32, vocab), rand.New(rand.NewPCG(1, 2))
 	for i := range values {
-		values[i] = float32(5 * math.Sin(float64(i)*float64(i)))
+		values[i] = float32(2.5 * rng.NormFloat64())
 	}
 	if err := device.Write(d, logits, values); err != nil {
 		b.Fatal(err)
 	}
 	settings, seed, pos, id := m.tensor(device.F32, device.NumSettings), m.tensor(device.U32, 2), m.ints(7), m.ints(0)
-	for name, set := range map[string][]float32{"greedy": {0, 0, 1, 0, 1}, "top-k, top-p": {0.7, 20, 0.8, 0, 1.05}, "temperature": {1, 0, 1, 0, 1}} {
+	for name, set := range map[string][]float32{"greedy": {0, 0, 1, 0, 1}, "top-k, top-p": {0.7, 20, 0.8, 0, 1.05}, "temperature": {1, 0, 1, 0, 1}, "top-p": {1, 0, 0.9, 0, 1}} {
 		b.Run(name, func(b *testing.B) {
 			if err := device.Write(d, settings, set); err != nil {
 				b.Fatal(err)
@@ -297,12 +318,14 @@ func BenchmarkSample(b *testing.B) {
 			})
 		})
 	}
-	ids, probs, chosen := m.tensor(device.I32, 5), m.tensor(device.F32, 5), m.tensor(device.F32, 1)
-	b.Run("log-probabilities", func(b *testing.B) {
-		measure(b, d, 1, scale{}, func(o *device.Ops) {
-			o.TopLogProbs(device.LogProbArgs{IDs: ids, LogProbs: probs, Chosen: chosen, Logits: logits, ID: id})
+	for _, n := range []int{5, 20} {
+		ids, probs, chosen := m.tensor(device.I32, n), m.tensor(device.F32, n), m.tensor(device.F32, 1)
+		b.Run(fmt.Sprintf("%d log-probabilities", n), func(b *testing.B) {
+			measure(b, d, 1, scale{}, func(o *device.Ops) {
+				o.TopLogProbs(device.LogProbArgs{IDs: ids, LogProbs: probs, Chosen: chosen, Logits: logits, ID: id})
+			})
 		})
-	})
+	}
 }
 
 // BenchmarkLaunch is an operation that does nothing worth mentioning.

@@ -10,15 +10,17 @@ import (
 
 // card is a GPU that can be used.
 type card struct {
-	device     driver.Device
-	name       string
-	capability int // 90 for 9.0
+	device          driver.Device
+	name            string
+	capability      int // 90 for 9.0
+	multiprocessors int
 }
 
-// The oldest cards, by compute capability.
+// Cards, by compute capability.
 const (
 	oldest     = 75 // Turing: F32
 	oldestBF16 = 80 // Ampere
+	hopper     = 90 // has kernels of its own
 )
 
 // findCard opens the libraries and looks at the GPU that the options name.
@@ -67,6 +69,9 @@ func lookAt(ordinal int) (c card, err error) {
 	if c.name, err = c.device.Name(); err != nil {
 		return c, err
 	}
-	c.capability, err = c.device.Capability()
+	if c.capability, err = c.device.Capability(); err != nil {
+		return c, err
+	}
+	c.multiprocessors, err = c.device.Multiprocessors()
 	return c, err
 }

@@ -21,9 +21,9 @@ type planner struct {
 	next     driver.Address
 }
 
-func newPlanner() *planner {
+func newPlanner(capability int) *planner {
 	p := &planner{programs: map[string]program{}, next: 1 << 20}
-	p.kernels = &kernels{gpu: &gpu{}, plan: func(program program) { p.programs[program.key()] = program }}
+	p.kernels = &kernels{gpu: &gpu{}, card: card{capability: capability, multiprocessors: 100}, plan: func(program program) { p.programs[program.key()] = program }}
 	return p
 }
 
@@ -97,13 +97,14 @@ var models = map[string]model{
 	"v2-lite absorbed": {16, 1, 576, 512},
 	"v2-lite expanded": {16, 16, 192, 128},
 	"needle-dsv2":      {6, 1, 160, 128},
+	"dsv2 expanded":    {6, 6, 96, 64},
 	"golden":           {4, 2, 8, 8},
 }
 
-// plan collects the programs of models, for decode and prefill.
-func plan(t *testing.T, ty device.DType, names ...string) map[string]program {
+// plan collects the programs of models on a card, for decode and prefill.
+func plan(t *testing.T, capability int, ty device.DType, names ...string) map[string]program {
 	t.Helper()
-	p := newPlanner()
+	p := newPlanner(capability)
 	for _, name := range names {
 		for _, tokens := range []int{1, 9} {
 			if err := p.issue(ty, models[name], tokens, false); err != nil {
@@ -119,8 +120,12 @@ func plan(t *testing.T, ty device.DType, names ...string) map[string]program {
 
 func TestEveryKernelFileIsPlanned(t *testing.T) {
 	planned := map[string]bool{}
-	for _, p := range plan(t, device.F32, "golden") {
-		planned[p.file] = true
+	for _, programs := range []map[string]program{
+		plan(t, 90, device.F32, "golden"), plan(t, 90, device.BF16, slices.Collect(maps.Keys(models))...), plan(t, 80, device.BF16, "qwen2.5-7b"),
+	} {
+		for _, p := range programs {
+			planned[p.file] = true
+		}
 	}
 	files, err := filepath.Glob("kernels/*.cu")
 	if err != nil || len(files) == 0 {
@@ -172,9 +177,9 @@ func TestCompile(t *testing.T) {
 		{90, device.BF16, all},
 		{90, device.F32, []string{"golden", "v2-lite absorbed"}},
 		{75, device.F32, []string{"golden"}},
-		{80, device.BF16, []string{"golden", "v2-lite absorbed"}},
-		{100, device.BF16, []string{"golden", "v2-lite absorbed"}},
-		{120, device.BF16, []string{"golden", "v2-lite absorbed"}},
+		{80, device.BF16, []string{"golden", "v2-lite absorbed", "v2-lite expanded"}},
+		{100, device.BF16, []string{"golden", "v2-lite absorbed", "v2-lite expanded"}},
+		{120, device.BF16, []string{"golden", "v2-lite absorbed", "v2-lite expanded"}},
 	} {
 		t.Run(fmt.Sprintf("sm_%d %v", card.capability, card.dtype), func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +188,7 @@ func TestCompile(t *testing.T) {
 				t.Fatal(err)
 			}
 			ps := newPrograms(target, cache{"../build/kernels"})
-			programs := plan(t, card.dtype, card.models...)
+			programs := plan(t, card.capability, card.dtype, card.models...)
 			for _, key := range slices.Sorted(maps.Keys(programs)) {
 				_, log, err := ps.compile(programs[key])
 				if err != nil {
@@ -197,7 +202,7 @@ func TestCompile(t *testing.T) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"gemv"}
+var fast = []string{"gemv", "attend_prefill_hopper", "experts_prefill"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

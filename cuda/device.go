@@ -41,6 +41,7 @@ type gpu struct {
 	context driver.Context
 	stream  driver.Stream
 	live    map[*buffer]bool
+	block   *block // that the next small tensor of a checkpoint is cut from
 	stats   device.MemoryStats
 	upload  *uploader
 	fetches *fetches
@@ -98,7 +99,7 @@ func (d *gpu) start(c card) (err error) {
 	if err != nil {
 		return err
 	}
-	d.kernels = &kernels{gpu: d, programs: newPrograms(target, newCache(d.opts.CacheDir)), products: blas, tables: map[string]*buffer{}}
+	d.kernels = &kernels{gpu: d, card: c, programs: newPrograms(target, newCache(d.opts.CacheDir)), products: blas, tables: map[string]*buffer{}}
 	return nil
 }
 
@@ -192,7 +193,7 @@ func (d *gpu) Close() error {
 		errs = append(errs, d.scratch.close())
 	}
 	for b := range d.live {
-		errs = append(errs, driver.Free(b.at))
+		errs = append(errs, d.giveBack(b))
 	}
 	if d.fetches != nil {
 		errs = append(errs, d.fetches.close())

@@ -15,6 +15,7 @@ import (
 // its kernels and launches them.
 type kernels struct {
 	gpu       *gpu
+	card      card
 	programs  *programs
 	products  *products          // cuBLASLt
 	tables    map[string]*buffer // experts' addresses on the GPU, by contents

@@ -29,15 +29,6 @@ type mergePartsArgs struct {
 	heads, keyHeads, capacity, dv   int32
 }
 
-type attendManyArgs struct {
-	out                     cube
-	lse                     mat
-	q, k, v                 cube
-	from, pos, read         vec
-	tokens, group, capacity int32
-	scale                   float32
-}
-
 // Attend implements device.Kernels.
 func (k *kernels) Attend(a device.AttendArgs) error {
 	if a.Q.Shape[0] > fewTokens {
@@ -82,22 +73,6 @@ func (k *kernels) mergeParts(out device.Partial, args mergePartsArgs) error {
 	args.out, args.lse = c.cube(out.Out), c.mat(out.LSE)
 	args.heads, args.dv = int32(out.Out.Shape[1]), int32(out.Out.Shape[2])
 	return launch(c, "merge_parts", driver.Grid{X: out.Out.Shape[1], Y: out.Out.Shape[0], Z: 1, Threads: 128}, 0, &args)
-}
-
-func (k *kernels) attendMany(a device.AttendArgs) error {
-	tokens, heads, dk, dv := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[2], a.V.Shape[2]
-	c := k.call("attend_many").as("DST", a.Out.Out.DType).as("Q", a.Q.DType).as("K", a.K.DType).as("V", a.V.DType)
-	c.set("DK", dk).set("DV", dv)
-	args := attendManyArgs{
-		c.cube(a.Out.Out), c.mat(a.Out.LSE), c.cube(a.Q), c.cube(a.K), c.cube(a.V), c.vec(a.From), c.vec(a.Pos), c.vec(a.Read),
-		int32(tokens), int32(heads / a.K.Shape[0]), int32(a.K.Shape[1]), a.Scale,
-	}
-	queries := 32
-	if dk > 256 {
-		queries = 16
-	}
-	shared := 4 * (queries*dk + 32*33 + queries*32 + queries) // struct Memory
-	return launch(c, "attend_many", driver.Grid{X: ceil(tokens, queries), Y: heads, Z: 1, Threads: threads}, shared, &args)
 }
 
 type mergeArgs struct {

@@ -57,10 +57,14 @@ func (k *kernels) Experts(a device.ExpertsArgs) error {
 	for _, e := range a.Experts {
 		width = max(width, e.GateUp.Out()/2)
 	}
-	if a.X.Shape[0] <= fewTokens {
+	switch {
+	case a.X.Shape[0] <= fewTokens:
 		return k.expertsFew(a, width)
+	case k.card.capability == hopper && expertsForTensorCores(a, width):
+		return k.expertsHopper(a, width)
+	default:
+		return k.expertsMany(a, width)
 	}
-	return k.expertsMany(a, width)
 }
 
 // expertTypes sets the macros of expert.cuh.
@@ -119,6 +123,15 @@ func (k *kernels) expertsMany(a device.ExpertsArgs, width int) error {
 // table is the experts' addresses on the GPU. Tables are made once and kept:
 // there is one for each layer.
 func (c *call) table(a device.ExpertsArgs) vec {
+	rows := c.expertRows(a)
+	if rows == nil {
+		return 0
+	}
+	return c.kept(bytesOf(rows), func() ([]byte, error) { return bytesOf(rows), nil })
+}
+
+// expertRows is nil where there is no GPU memory to point at.
+func (c *call) expertRows(a device.ExpertsArgs) []expert {
 	rows := make([]expert, len(a.Experts))
 	for i, e := range a.Experts {
 		var err error
@@ -127,17 +140,29 @@ func (c *call) table(a device.ExpertsArgs) vec {
 		}
 	}
 	if c.err != nil || c.k.plan != nil {
-		return 0
+		return nil
 	}
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*int(unsafe.Sizeof(rows[0])))
-	b, ok := c.k.tables[string(bytes)]
+	return rows
+}
+
+// kept is memory on the GPU with contents that are made once for a key.
+func (c *call) kept(key []byte, contents func() ([]byte, error)) vec {
+	b, ok := c.k.tables[string(key)]
 	if !ok {
+		var bytes []byte
+		if bytes, c.err = contents(); c.err != nil {
+			return 0
+		}
 		if b, c.err = c.k.gpu.constant(bytes); c.err != nil {
 			return 0
 		}
-		c.k.tables[string(bytes)] = b
+		c.k.tables[string(key)] = b
 	}
 	return uint64(b.at)
+}
+
+func bytesOf[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
 // expert is a table row; all experts have the types of the first.

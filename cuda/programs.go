@@ -102,12 +102,13 @@ func newTarget(capability int) (target, error) {
 // source is a program ready for the compiler, with the headers that it needs.
 func (t target) source(p program) (driver.Source, error) {
 	text, err := p.text()
-	options := []string{"--gpu-architecture=" + t.arch, "--std=c++17", "--ptxas-options=-v"}
-	s := driver.Source{
-		Name: p.file + ".cu", Text: text, Headers: map[string]string{},
-		Options: append(options, strings.Fields(p.defs)...),
-	}
+	s := driver.Source{Name: p.file + ".cu", Text: text, Headers: map[string]string{}}
 	t.include(s.Headers, text)
+	arch := t.arch
+	if s.Headers["hopper.cuh"] != "" {
+		arch += "a" // instructions of this generation alone
+	}
+	s.Options = append([]string{"--gpu-architecture=" + arch, "--std=c++17", "--ptxas-options=-v"}, strings.Fields(p.defs)...)
 	return s, err
 }
 

@@ -52,6 +52,11 @@ DRIVER(cuLaunchKernel,
        (void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra),
        (fn, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 
+DRIVER(cuTensorMapEncodeTiled,
+       (void *map, int type, uint32_t rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+        int interleave, int swizzle, int promotion, int fill),
+       (map, type, rank, ptr, shape, strides, box, steps, interleave, swizzle, promotion, fill))
+
 COMPILER(nvrtcVersion, (int *major, int *minor), (major, minor))
 COMPILER(nvrtcGetNumSupportedArchs, (int *n), (n))
 COMPILER(nvrtcGetSupportedArchs, (int *archs), (archs))

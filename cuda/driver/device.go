@@ -46,6 +46,7 @@ func (d Device) Name() (string, error) {
 const (
 	capabilityMajor  = 75
 	capabilityMinor  = 76
+	multiprocessors  = 16
 	attrSharedMemory = 8 // of a function
 )
 
@@ -64,6 +65,9 @@ func (d Device) Capability() (int, error) {
 	minor, err := d.attribute(capabilityMinor)
 	return 10*major + minor, err
 }
+
+// Multiprocessors is how many the GPU has.
+func (d Device) Multiprocessors() (int, error) { return d.attribute(multiprocessors) }
 
 // Context is what the process holds on a GPU: the primary one, which libraries
 // share.

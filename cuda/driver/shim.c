@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 // One pointer and one forwarding function for each library function. A
 // function whose library is not open fails with -1.
@@ -67,4 +68,15 @@ int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block,
 {
 	void *params[] = {args};
 	return shim_cuLaunchKernel(fn, gx, gy, gz, block, 1, 1, shared, stream, params, NULL);
+}
+
+int shim_tensor_map(uint64_t *map, unsigned rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box)
+{
+	enum { BF16 = 9, PLAIN = 0, SWIZZLE_128B = 3, PROMOTE_128B = 2, ZERO = 0 };
+	static const uint32_t every[5] = {1, 1, 1, 1, 1};
+	_Alignas(64) uint64_t made[16];
+	int code = shim_cuTensorMapEncodeTiled(made, BF16, rank, ptr, shape, strides, box, every, PLAIN, SWIZZLE_128B, PROMOTE_128B, ZERO);
+	if (!code)
+		memcpy(map, made, sizeof made);
+	return code;
 }

@@ -30,4 +30,7 @@ void shim_preload(const char *path);
 // cuLaunchKernel with one argument struct.
 int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, void *stream, void *args);
 
+// cuTensorMapEncodeTiled for BF16, innermost dimension first, strides in bytes.
+int shim_tensor_map(uint64_t *map, unsigned rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box);
+
 #endif

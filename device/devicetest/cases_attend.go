@@ -24,13 +24,16 @@ func attendCases() []testCase {
 		{tokens: 65, kv: 2, group: 2, dk: 64, dv: 64, capacity: 200, last: 128},
 		{tokens: 65, kv: 1, group: 7, dk: 128, dv: 128, capacity: 65, last: 64},
 		{tokens: 17, kv: 2, group: 1, dk: 192, dv: 128, capacity: 90, last: 80},
+		{tokens: 130, kv: 1, group: 2, dk: 96, dv: 64, capacity: 400, last: 300, from: 37},
 	} {
 		add(func(b *bench) { attend(b, s) }, "Attend/%d tokens, %d of %d heads, %d and %d wide, %d to %d",
 			s.tokens, s.kv*s.group, s.kv, s.dk, s.dv, s.from, s.last)
 	}
 	huge := attendShape{tokens: 7, kv: 2, group: 2, dk: 64, dv: 64, capacity: 80, last: 70, logits: 1e4}
 	add(func(b *bench) { attend(b, huge) }, "Attend/huge logits")
-	add(attendEmpty, "Attend/empty ranges")
+	for _, tokens := range []int{5, 17} {
+		add(func(b *bench) { attendEmpty(b, tokens) }, "Attend/empty ranges of %d tokens", tokens)
+	}
 	add(attendColumns, "Attend/columns of one matrix")
 	for _, s := range []struct{ tokens, heads, d int }{{1, 1, 1}, {7, 3, 64}, {65, 2, 17}, {1, 28, 128}} {
 		add(func(b *bench) { merge(b, s.tokens, s.heads, s.d) }, "Merge/%dx%dx%d", s.tokens, s.heads, s.d)
@@ -126,15 +129,19 @@ func (s softTolerance) out(t device.DType) tolerance {
 }
 
 // attendEmpty mixes tokens that attend nothing with tokens that attend a row.
-func attendEmpty(b *bench) {
-	const tokens, kv, heads, d, capacity, from = 5, 2, 6, 64, 9, 4
+func attendEmpty(b *bench, tokens int) {
+	const kv, heads, d, capacity, from = 2, 6, 64, 9, 4
+	pos := make([]int, tokens)
+	for t := range pos {
+		pos[t] = []int{3, 4, -1, 0, 5}[t%5]
+	}
 	q, k := b.normal(tokens*heads*d, 1), b.rows(kv, capacity, d, from, 6)
 	v := b.rows(kv, capacity, d, from, 6)
 	scale := 1 / math.Sqrt(d)
 	a := device.AttendArgs{
 		Q: b.tensor("q", b.act(), q, tokens, heads, d), K: b.tensor("k", b.act(), k, kv, capacity, d),
 		V: b.tensor("v", b.act(), v, kv, capacity, d), Scale: float32(scale),
-		From: b.ints("from", []int{from}, 1), Pos: b.ints("pos", []int{3, 4, -1, 0, 5}, tokens),
+		From: b.ints("from", []int{from}, 1), Pos: b.ints("pos", pos, tokens),
 		Read: b.tensor("read", device.I64, []float64{0}, 1),
 	}
 	b.attendTwice(a, [3]int{tokens, heads, d}, b.softTolerance(scale*maxNorm(q, d)*maxNorm(k, d), 2, maxAbs(v)))

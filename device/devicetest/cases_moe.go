@@ -28,6 +28,7 @@ func moeCases() []testCase {
 		{7, 17, 65, 5, 2, device.F32},
 		{65, 64, 33, 16, 6, device.BF16},
 		{2, 111, 16, 3, 1, device.BF16},
+		{190, 72, 40, 5, 3, device.BF16},
 	} {
 		cs = append(cs, testCase{fmt.Sprintf("Experts/%d tokens, %d of %d", s.tokens, s.k, s.experts),
 			func(b *bench) { experts(b, s) }})
