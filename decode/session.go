@@ -42,7 +42,7 @@ type Session struct {
 	backend attention.Backend
 	step    device.Step
 	t       tensors
-	owned   []*device.Tensor
+	owned   device.Owner
 
 	tokens []int32 // what the rows hold, then the token that the next step is fed
 	prompt int     // rows that Prefill wrote
@@ -71,7 +71,7 @@ func New(dev device.Device, m model.Model, opts Options) (*Session, error) {
 	if err := opts.Sampling.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Session{dev: dev, model: m, opts: opts}
+	s := &Session{dev: dev, model: m, opts: opts, owned: device.Owner{Dev: dev}}
 	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
@@ -88,28 +88,22 @@ func (s *Session) open() error {
 		return err
 	}
 	vocab, top := s.model.Config().Vocab, max(s.opts.TopLogProbs, 1)
-	for _, a := range []struct {
-		dst   **device.Tensor
-		name  string
-		dtype device.DType
-		shape []int
-	}{
-		{&s.t.id, "token", device.I32, []int{1}},
-		{&s.t.pos, "position", device.I32, []int{1}},
-		{&s.t.logits, "logits", device.F32, []int{1, vocab}},
-		{&s.t.seen, "seen", device.I32, []int{vocab}},
-		{&s.t.settings, "settings", device.F32, []int{device.NumSettings}},
-		{&s.t.seed, "seed", device.U32, []int{2}},
-		{&s.t.topIDs, "top_ids", device.I32, []int{min(top, vocab)}},
-		{&s.t.top, "top_logprobs", device.F32, []int{min(top, vocab)}},
-		{&s.t.chosen, "logprob", device.F32, []int{1}},
-		{&s.t.ids, "prompt_ids", device.I32, []int{s.model.MaxRows()}},
-		{&s.t.at, "prompt_positions", device.I32, []int{s.model.MaxRows()}},
-	} {
-		if *a.dst, err = s.dev.New(a.name, a.dtype, a.shape...); err != nil {
-			return err
-		}
-		s.owned = append(s.owned, *a.dst)
+	o := &s.owned
+	s.t = tensors{
+		id:       o.New("token", device.I32, 1),
+		pos:      o.New("position", device.I32, 1),
+		logits:   o.New("logits", device.F32, 1, vocab),
+		seen:     o.New("seen", device.I32, vocab),
+		settings: o.New("settings", device.F32, device.NumSettings),
+		seed:     o.New("seed", device.U32, 2),
+		topIDs:   o.New("top_ids", device.I32, min(top, vocab)),
+		top:      o.New("top_logprobs", device.F32, min(top, vocab)),
+		chosen:   o.New("logprob", device.F32, 1),
+		ids:      o.New("prompt_ids", device.I32, s.model.MaxRows()),
+		at:       o.New("prompt_positions", device.I32, s.model.MaxRows()),
+	}
+	if o.Err() != nil {
+		return o.Err()
 	}
 	if err := device.Write(s.dev, s.t.settings, s.opts.Sampling.Tensor()); err != nil {
 		return err
@@ -314,8 +308,5 @@ func (s *Session) Close() {
 	if s.cache != nil {
 		s.cache.Close()
 	}
-	for _, t := range s.owned {
-		s.dev.Free(t)
-	}
-	s.owned = nil
+	s.owned.Free()
 }

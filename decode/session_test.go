@@ -44,7 +44,7 @@ func sampled(dev device.Device, m model.Model, parents teams.Parents) func(*kvca
 
 func build(dev device.Device, m model.Model, cfg santapp.Config) func(*kvcache.Cache) (attention.Backend, error) {
 	return func(c *kvcache.Cache) (attention.Backend, error) {
-		return santapp.Build(context.Background(), dev, c, m.Config().Heads, cfg, nil)
+		return santapp.Build(context.Background(), dev, c, cfg, nil)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestBuildFails(t *testing.T) {
 	want := next(t, s, 5)
 	cancelled, cancel := context.WithCancel(context.Background())
 	err := s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
-		b, err := santapp.Build(cancelled, dev, c, m.Config().Heads, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8}, func(layer, _ int) { cancel() })
+		b, err := santapp.Build(cancelled, dev, c, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8}, func(layer, _ int) { cancel() })
 		if err == nil {
 			b.Close()
 			err = errors.New("built after all")

@@ -70,12 +70,12 @@ type Cache struct {
 
 	dev    device.Device
 	frozen int // prompt rows since Freeze; 0 before
-	owned  []*device.Tensor
+	owned  device.Owner
 }
 
 // New makes an empty cache for capacity tokens. Close frees it.
 func New(dev device.Device, specs []Spec, capacity int) (*Cache, error) {
-	c := &Cache{Capacity: capacity, dev: dev}
+	c := &Cache{Capacity: capacity, dev: dev, owned: device.Owner{Dev: dev}}
 	for i, s := range specs {
 		l, err := c.newLayer(i, s)
 		if err != nil {
@@ -89,31 +89,20 @@ func New(dev device.Device, specs []Spec, capacity int) (*Cache, error) {
 
 func (c *Cache) newLayer(i int, s Spec) (*Layer, error) {
 	l := &Layer{Spec: s}
-	var err error
-	tensor := func(name string, rows, d int) *device.Tensor {
-		if err != nil {
-			return nil
-		}
-		var t *device.Tensor
-		t, err = c.dev.New(fmt.Sprintf("cache.%d.%s", i, name), c.dev.DType(), s.KVHeads, rows, d)
-		if err == nil {
-			c.owned = append(c.owned, t)
-		}
-		return t
+	rows := func(name string, n, d int) *device.Tensor {
+		return c.owned.New(fmt.Sprintf("cache.%d.%s", i, name), c.dev.DType(), s.KVHeads, n, d)
 	}
-	l.K, l.lastK = tensor("k", c.Capacity, s.KeyDim), tensor("last_k", 1, s.KeyDim)
+	l.K, l.lastK = rows("k", c.Capacity, s.KeyDim), rows("last_k", 1, s.KeyDim)
 	if !s.ValueIsKeyPrefix {
-		l.V, l.lastV = tensor("v", c.Capacity, s.ValueDim), tensor("last_v", 1, s.ValueDim)
-	} else if err == nil {
+		l.V, l.lastV = rows("v", c.Capacity, s.ValueDim), rows("last_v", 1, s.ValueDim)
+	}
+	l.Slots = c.owned.New(fmt.Sprintf("cache.%d.slots", i), device.I32, s.KVHeads, c.Capacity)
+	if err := c.owned.Err(); err != nil {
+		return nil, err
+	}
+	if s.ValueIsKeyPrefix {
 		l.V = l.K.Slice(2, 0, s.ValueDim)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if l.Slots, err = c.dev.New(fmt.Sprintf("cache.%d.slots", i), device.I32, s.KVHeads, c.Capacity); err != nil {
-		return nil, err
-	}
-	c.owned = append(c.owned, l.Slots)
 	return l, c.resetSlots(l)
 }
 
@@ -229,21 +218,10 @@ func (l *Layer) rows() []*device.Tensor {
 
 func (c *Cache) frozenSlots(l *Layer) *device.Tensor { return l.Slots.Slice(1, 0, c.frozen) }
 
-// Bytes is the memory of all rows.
-func (c *Cache) Bytes() int64 {
-	var n int64
-	for _, t := range c.owned {
-		n += int64(t.Bytes())
-	}
-	return n
-}
-
 // Close frees the tensors.
 func (c *Cache) Close() {
-	for _, t := range c.owned {
-		c.dev.Free(t)
-	}
-	c.owned, c.Layers = nil, nil
+	c.owned.Free()
+	c.Layers = nil
 }
 
 func (c *Cache) resetSlots(l *Layer) error {

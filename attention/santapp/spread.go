@@ -25,6 +25,7 @@ type SpreadProbe struct {
 	prompt int
 	scores [][2]*device.Tensor // [layers] F32 [1, heads, rows]: latent, rotary
 	bias   *device.Tensor      // F32 [1, rows] of zeros
+	owned  device.Owner
 }
 
 // NewSpreadProbe measures over the frozen rows of a latent cache.
@@ -37,16 +38,14 @@ func NewSpreadProbe(dev device.Device, cache *kvcache.Cache, heads int) (*Spread
 	if err != nil {
 		return nil, err
 	}
-	p := &SpreadProbe{Backend: d, dev: dev, spec: specs[0], prompt: cache.Frozen(), scores: make([][2]*device.Tensor, len(specs))}
+	p := &SpreadProbe{Backend: d, dev: dev, spec: specs[0], prompt: cache.Frozen(), scores: make([][2]*device.Tensor, len(specs)), owned: device.Owner{Dev: dev}}
 	for i := range p.scores {
 		for j := range p.scores[i] {
-			if p.scores[i][j], err = dev.New("spread.scores", device.F32, 1, heads, p.prompt); err != nil {
-				p.Close()
-				return nil, err
-			}
+			p.scores[i][j] = p.owned.New("spread.scores", device.F32, 1, heads, p.prompt)
 		}
 	}
-	if p.bias, err = dev.New("spread.bias", device.F32, 1, p.prompt); err != nil {
+	p.bias = p.owned.New("spread.bias", device.F32, 1, p.prompt)
+	if err := p.owned.Err(); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -101,15 +100,6 @@ func meanDeviation(scores []float32, n int) float64 {
 
 // Close frees the probe's tensors.
 func (p *SpreadProbe) Close() {
-	for _, pair := range p.scores {
-		for _, t := range pair {
-			if t != nil {
-				p.dev.Free(t)
-			}
-		}
-	}
-	if p.bias != nil {
-		p.dev.Free(p.bias)
-	}
+	p.owned.Free()
 	p.Backend.Close()
 }

@@ -29,12 +29,12 @@ func initialRows(ctx context.Context, dev device.Device, x *device.Tensor, k int
 	for i := range sample {
 		sample[i] = int32(rng.interval(uint32(n - 1)))
 	}
-	s := scratch{dev: dev}
-	defer s.free()
-	ids := s.new("k-means sample ids", device.I32, size)
-	y := s.new("k-means sample", x.DType, size, x.Shape[1])
-	if s.err != nil {
-		return nil, s.err
+	s := device.Owner{Dev: dev}
+	defer s.Free()
+	ids := s.New("k-means sample ids", device.I32, size)
+	y := s.New("k-means sample", x.DType, size, x.Shape[1])
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	if err := device.Write(dev, ids, sample); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func initialRows(ctx context.Context, dev device.Device, x *device.Tensor, k int
 // device.
 func plusPlus(ctx context.Context, dev device.Device, y *device.Tensor, k int, rng *mt19937) ([]int32, error) {
 	m, trials := y.Shape[0], 2+int(math.Log(float64(k)))
-	p := prober{scratch: scratch{dev: dev}, y: y}
-	defer p.free()
+	p := prober{Owner: device.Owner{Dev: dev}, y: y}
+	defer p.Free()
 	if err := p.prepare(trials); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func lower(row, near []float32) float32 {
 
 // prober computes squared distances from a few rows of y to all of them.
 type prober struct {
-	scratch
+	device.Owner
 	y                *device.Tensor // [m, d]
 	ids, points, out *device.Tensor // I32 [trials]; [trials, d]; F32 [trials, m]
 	host             []float32      // [trials, m]
@@ -121,26 +121,26 @@ type prober struct {
 
 func (p *prober) prepare(trials int) error {
 	m, d := p.y.Shape[0], p.y.Shape[1]
-	p.ids = p.new("k-means candidate ids", device.I32, trials)
-	p.points = p.new("k-means candidates", p.y.DType, trials, d)
-	p.out = p.new("k-means distances", device.F32, trials, m)
+	p.ids = p.New("k-means candidate ids", device.I32, trials)
+	p.points = p.New("k-means candidates", p.y.DType, trials, d)
+	p.out = p.New("k-means distances", device.F32, trials, m)
 	p.host = make([]float32, trials*m)
-	return p.err
+	return p.Err()
 }
 
 // distances returns [rows, m], valid until the next call.
 func (p *prober) distances(rows []int32) ([]float32, error) {
 	ids, points := p.ids.Slice(0, 0, len(rows)), p.points.Slice(0, 0, len(rows))
 	out, host := p.out.Slice(0, 0, len(rows)), p.host[:len(rows)*p.y.Shape[0]]
-	if err := device.Write(p.dev, ids, rows); err != nil {
+	if err := device.Write(p.Dev, ids, rows); err != nil {
 		return nil, err
 	}
-	err := p.dev.Run(func(o *device.Ops) {
+	err := p.Dev.Run(func(o *device.Ops) {
 		o.GatherRows(points, p.y, ids)
 		o.Distances(out, p.y, points)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return host, device.Collect(p.dev.Fetch(out), host)
+	return host, device.Collect(p.Dev.Fetch(out), host)
 }

@@ -85,7 +85,7 @@ func Fit(ctx context.Context, dev device.Device, x *device.Tensor, k int) (Resul
 	if err != nil {
 		return Result{}, fmt.Errorf("k-means: %w", err)
 	}
-	defer l.free()
+	defer l.Free()
 	f := newFit(host, n, d, k, first)
 	steps, err := f.train(ctx, l, rng)
 	if err != nil {
@@ -117,11 +117,11 @@ func fetchRows(dev device.Device, x *device.Tensor) ([]float32, error) {
 		return device.Read[float32](dev, x)
 	}
 	n, d := x.Shape[0], x.Shape[1]
-	s := scratch{dev: dev}
-	defer s.free()
-	packed := s.new("k-means rows", device.F32, min(n, batchSize), d)
-	if s.err != nil {
-		return nil, s.err
+	s := device.Owner{Dev: dev}
+	defer s.Free()
+	packed := s.New("k-means rows", device.F32, min(n, batchSize), d)
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	rows := make([]float32, n*d)
 	for from := 0; from < n; from += batchSize {

@@ -8,7 +8,7 @@ const labelStep = 256
 
 // labeller finds the nearest centers of rows of x on the device.
 type labeller struct {
-	scratch
+	device.Owner
 	x           *device.Tensor // [n, d]
 	ids, labels *device.Tensor // I32 [min(4096, n)], I32 [n]
 	rows        *device.Tensor // [min(4096, n), d]
@@ -20,15 +20,15 @@ type labeller struct {
 func newLabeller(dev device.Device, x *device.Tensor, k int) (*labeller, error) {
 	n, d := x.Shape[0], x.Shape[1]
 	bs := min(batchSize, n)
-	l := &labeller{scratch: scratch{dev: dev}, x: x, padded: make([]int32, bs), host: make([]int32, bs)}
-	l.ids = l.new("k-means batch ids", device.I32, bs)
-	l.labels = l.new("k-means labels", device.I32, n)
-	l.rows = l.new("k-means batch", x.DType, bs, d)
-	l.centers = l.new("k-means centers", device.F32, k, d)
-	if l.err != nil {
-		l.free()
+	l := &labeller{Owner: device.Owner{Dev: dev}, x: x, padded: make([]int32, bs), host: make([]int32, bs)}
+	l.ids = l.New("k-means batch ids", device.I32, bs)
+	l.labels = l.New("k-means labels", device.I32, n)
+	l.rows = l.New("k-means batch", x.DType, bs, d)
+	l.centers = l.New("k-means centers", device.F32, k, d)
+	if l.Err() != nil {
+		l.Free()
 	}
-	return l, l.err
+	return l, l.Err()
 }
 
 // of returns the nearest of centers [k, d] for each of at most 4,096 rows, valid
@@ -38,29 +38,29 @@ func (l *labeller) of(rows []int32, centers []float32) ([]int32, error) {
 	clear(l.padded[copy(l.padded, rows):n])
 	ids, batch := l.ids.Slice(0, 0, n), l.rows.Slice(0, 0, n)
 	labels := l.labels.Slice(0, 0, n)
-	if err := device.Write(l.dev, ids, l.padded[:n]); err != nil {
+	if err := device.Write(l.Dev, ids, l.padded[:n]); err != nil {
 		return nil, err
 	}
-	if err := device.Write(l.dev, l.centers, centers); err != nil {
+	if err := device.Write(l.Dev, l.centers, centers); err != nil {
 		return nil, err
 	}
-	err := l.dev.Run(func(o *device.Ops) {
+	err := l.Dev.Run(func(o *device.Ops) {
 		o.GatherRows(batch, l.x, ids)
 		o.Nearest(labels, batch, l.centers)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return l.host[:len(rows)], device.Collect(l.dev.Fetch(labels), l.host[:n])
+	return l.host[:len(rows)], device.Collect(l.Dev.Fetch(labels), l.host[:n])
 }
 
 // all returns the nearest of centers [k, d] for every row of x. Blocks bound
 // what a device needs for the products.
 func (l *labeller) all(centers []float32) ([]int32, error) {
-	if err := device.Write(l.dev, l.centers, centers); err != nil {
+	if err := device.Write(l.Dev, l.centers, centers); err != nil {
 		return nil, err
 	}
-	err := l.dev.Run(func(o *device.Ops) {
+	err := l.Dev.Run(func(o *device.Ops) {
 		for from, n := 0, l.x.Shape[0]; from < n; from += batchSize {
 			to := min(from+batchSize, n)
 			o.Nearest(l.labels.Slice(0, from, to), l.x.Slice(0, from, to), l.centers)
@@ -69,5 +69,5 @@ func (l *labeller) all(centers []float32) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.Read[int32](l.dev, l.labels)
+	return device.Read[int32](l.Dev, l.labels)
 }
