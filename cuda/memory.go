@@ -14,8 +14,22 @@ type buffer struct {
 	size     int
 	readOnly bool
 	freed    bool
-	steps    int // live recorded steps that use it
+	steps    int    // live recorded steps that use it
+	block    *block // what the memory was cut from, nil where it is a piece of its own
 }
+
+// block is memory that several tensors of a checkpoint are cut from: the driver
+// gives memory in pieces of 2 MiB, and a model of experts has thousands of
+// tensors of 5.5. It is freed with the last of them.
+type block struct {
+	at         driver.Address
+	size, used int
+	live       int // tensors
+}
+
+// blockSize is the least size of a block, in bytes. Tensors of more than half of
+// it have memory of their own.
+const blockSize = 64 << 20
 
 // align is what kernels may assume of a tensor's first element.
 const align = 256
@@ -51,11 +65,34 @@ func (d *gpu) allocate(name string, t device.DType, shape []int, size int) (*buf
 	if err != nil {
 		return nil, d.keep(fmt.Errorf("%s %v%v: %w", name, t, shape, d.explain(err, size)))
 	}
-	b := &buffer{at: at, size: size}
+	return d.hold(&buffer{at: at, size: size}), nil
+}
+
+// cut allocates from a block.
+func (d *gpu) cut(name string, t device.DType, shape []int, size int) (*buffer, error) {
+	padded := (max(size, 1) + align - 1) / align * align
+	if padded > blockSize/2 {
+		return d.allocate(name, t, shape, size)
+	}
+	if b := d.block; b == nil || b.used+padded > b.size {
+		n := ceil(blockSize, padded) * padded // tensors of one size, such as experts', leave no gap
+		at, err := driver.Alloc(n)
+		if err != nil { // a smaller piece may still be there
+			return d.allocate(name, t, shape, size)
+		}
+		d.block = &block{at: at, size: n}
+	}
+	b := &buffer{at: d.block.at + driver.Address(d.block.used), size: size, block: d.block}
+	d.block.used += padded
+	d.block.live++
+	return d.hold(b), nil
+}
+
+func (d *gpu) hold(b *buffer) *buffer {
 	d.live[b] = true
-	d.stats.Used += int64(size)
+	d.stats.Used += int64(b.size)
 	d.stats.Peak = max(d.stats.Peak, d.stats.Used)
-	return b, nil
+	return b
 }
 
 // explain adds the numbers to an out-of-memory error.
@@ -96,12 +133,26 @@ func (d *gpu) Free(t *device.Tensor) {
 }
 
 func (d *gpu) release(b *buffer) {
-	if err := driver.Free(b.at); err != nil {
+	if err := d.giveBack(b); err != nil {
 		d.fail(d.keep(err))
 	}
 	d.stats.Used -= int64(b.size)
 	delete(d.live, b)
 	*b = buffer{freed: true}
+}
+
+// giveBack frees a buffer's memory, or its block when it is the last one there.
+func (d *gpu) giveBack(b *buffer) error {
+	if b.block == nil {
+		return driver.Free(b.at)
+	}
+	if b.block.live--; b.block.live > 0 {
+		return nil
+	}
+	if d.block == b.block {
+		d.block = nil
+	}
+	return driver.Free(b.block.at)
 }
 
 // Memory implements device.Device.

@@ -18,17 +18,12 @@ func (d *gpu) Prepare(fn func(*device.Ops)) error {
 	if d.recording != nil {
 		return errors.New("cuda: Prepare inside Record")
 	}
-	return d.keep(d.prepare(fn))
-}
-
-// prepare calls fn to learn which programs it needs.
-func (d *gpu) prepare(fn func(*device.Ops)) error {
 	wanted := map[string]program{}
 	d.kernels.plan = func(p program) { wanted[p.key()] = p }
-	err := d.issue(fn, nil)
+	err = d.issue(fn, nil)
 	d.kernels.plan = nil
 	if err != nil {
 		return err
 	}
-	return d.kernels.programs.ready(wanted)
+	return d.keep(d.kernels.programs.ready(wanted))
 }

@@ -30,9 +30,6 @@ func (d *gpu) Record(fn func(*device.Ops)) (device.Step, error) {
 	if d.recording != nil {
 		return nil, errors.New("cuda: Record inside Record")
 	}
-	if err := d.prepare(fn); err != nil {
-		return nil, d.keep(err)
-	}
 	d.recording = &recording{uses: map[*buffer]bool{}}
 	s := &step{device: d, uses: d.recording.uses}
 	if d.opts.Eager || d.opts.Sync {

@@ -142,7 +142,7 @@ func (d *gpu) Import(name string, t device.DType, shape []int, mapped []byte) (*
 	if t.Float() {
 		as = d.opts.DType
 	}
-	b, err := d.allocate(name, as, shape, size/t.Size()*as.Size())
+	b, err := d.cut(name, as, shape, size/t.Size()*as.Size())
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,11 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 	if err := s.Truncate(s.prompt); err != nil {
 		return err
 	}
-	if s.step, err = s.dev.Record(func(ops *device.Ops) { s.issue(ops, s.backend) }); err != nil {
+	step := func(ops *device.Ops) { s.issue(ops, s.backend) }
+	if err := s.dev.Prepare(step); err != nil {
+		return err
+	}
+	if s.step, err = s.dev.Record(step); err != nil {
 		return err
 	}
 	return s.settle()
