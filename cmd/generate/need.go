@@ -63,8 +63,10 @@ type space struct {
 
 const (
 	rowsCPU = 512
-	rowsGPU = 4096
-	rowsMin = 256 // products of matrices are slow with fewer
+	rowsGPU = 8192 // experts want many
+	rowsMin = 256  // products of matrices are slow with fewer
+
+	scratchMost = 1100 << 20
 
 	workspaceCPU = 128 << 20 // scratch of threads
 	workspaceGPU = 1 << 30   // compiled kernels, cuBLASLt, intermediate results inside an operation
@@ -84,7 +86,7 @@ func spaceOf(dev device.Device) space {
 
 // need counts what the model needs for sessions of up to context tokens, with
 // chunk prompt tokens at once. With chunk 0 it halves what the device takes at
-// most until scratch is a small part of the memory and all fits.
+// most until scratch is small enough and all fits.
 func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) (need, error) {
 	rows := min(max(chunk, 1), context)
 	if chunk == 0 {
@@ -101,7 +103,7 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 		}
 		n.row += teams
 		n.workspace = s.workspace
-		if chunk > 0 || rows <= rowsMin || s.total == 0 || n.fits(s) && n.scratch <= s.total/32 {
+		if chunk > 0 || rows <= rowsMin || n.fits(s) && n.scratch <= scratchMost {
 			return n, nil
 		}
 		rows = max(rows/2, rowsMin)
