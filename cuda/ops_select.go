@@ -125,26 +125,62 @@ func (k *kernels) Nearest(labels, x, centers *device.Tensor) error {
 }
 
 type sampleArgs struct {
-	id, logits, seen, settings, seed, pos, adjusted vec
-	vocab                                           int64
+	id, logits, seen, settings, seed, pos, adjusted, state vec
+	vocab, chunk                                           int32
 }
 
+// sampleState is the scratch memory of kernels/sample.cu beside a copy of the
+// logits, in bytes.
+const sampleState = 1 << 16
+
 // Sample implements device.Kernels.
-func (k *kernels) Sample(a device.SampleArgs) error {
-	c := k.call("sample")
+func (k *kernels) Sample(a device.SampleArgs) error { return k.call("sample").sample(a) }
+
+func (c *call) sample(a device.SampleArgs) error {
 	vocab := a.Logits.Shape[0]
-	args := sampleArgs{c.vec(a.ID), c.vec(a.Logits), c.vec(a.Seen), c.vec(a.Settings), c.vec(a.Seed), c.vec(a.Pos), c.scratch(4 * vocab)[0], int64(vocab)}
-	return launch(c, "sample", blocks(1, 1024), 0, &args)
+	chunk, chunks := chunksOf(vocab)
+	s := c.scratch(4*vocab, sampleState)
+	args := sampleArgs{
+		c.vec(a.ID), c.vec(a.Logits), c.vec(a.Seen), c.vec(a.Settings), c.vec(a.Seed), c.vec(a.Pos), s[0], s[1], int32(vocab), int32(chunk),
+	}
+	for _, l := range []struct {
+		kernel  string
+		threads int
+	}{{"adjust", threads}, {"weigh", threads}, {"choose", 1024}} {
+		if err := launch(c, l.kernel, blocks(chunks, l.threads), 0, &args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunksOf cuts a vocabulary into at most 1,024 chunks, one a block.
+func chunksOf(vocab int) (chunk, chunks int) {
+	chunk = 1024 * ceil(vocab, 1024*1024)
+	return chunk, ceil(vocab, chunk)
 }
 
 type logProbsArgs struct {
-	ids, logprobs, chosen, logits, id vec
-	n, vocab                          int32
+	ids, logprobs, chosen, logits, id, best, tops, sums vec
+	n, vocab, chunks, pad                               int32
 }
 
 // TopLogProbs implements device.Kernels.
 func (k *kernels) TopLogProbs(a device.LogProbArgs) error {
 	c := k.call("logprobs")
-	args := logProbsArgs{c.vec(a.IDs), c.vec(a.LogProbs), c.vec(a.Chosen), c.vec(a.Logits), c.vec(a.ID), int32(a.IDs.Shape[0]), int32(a.Logits.Shape[0])}
-	return launch(c, "top_logprobs", blocks(1, 1024), 0, &args)
+	n, vocab := a.IDs.Shape[0], a.Logits.Shape[0]
+	chunks := ceil(vocab, 1024)
+	args := logProbsArgs{
+		ids: c.vec(a.IDs), logprobs: c.vec(a.LogProbs), chosen: c.vec(a.Chosen), logits: c.vec(a.Logits), id: c.vec(a.ID),
+		n: int32(n), vocab: int32(vocab), chunks: int32(chunks),
+	}
+	if n > 32 || chunks > 256 {
+		return launch(c, "top_logprobs", blocks(1, 1024), 0, &args)
+	}
+	s := c.scratch(8*chunks*n, 4*chunks, 4*chunks)
+	args.best, args.tops, args.sums = s[0], s[1], s[2]
+	if err := launch(c, "chunks", blocks(chunks, threads), 0, &args); err != nil {
+		return err
+	}
+	return launch(c, "join", blocks(1, 1024), 0, &args)
 }

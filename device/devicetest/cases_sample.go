@@ -24,7 +24,7 @@ func sampleCases() []testCase {
 	add(func(b *bench) { sampleTies(b, []float64{1, 0, 0.475, 0, 1}) }, "Sample/ties beyond top-p")
 	add(func(b *bench) { sampleTies(b, []float64{0, 0, 1, 0, 2}) }, "Sample/greedy ties")
 	add(sampleBroken, "Sample/broken logits")
-	for _, s := range []struct{ n, vocab int }{{1, 1}, {5, 17}, {20, 4096}, {17, 17}} {
+	for _, s := range []struct{ n, vocab int }{{1, 1}, {5, 17}, {20, 4096}, {17, 17}, {40, 4096}, {5, 30000}} {
 		add(func(b *bench) { topLogProbs(b, s.n, s.vocab) }, "TopLogProbs/%d of %d", s.n, s.vocab)
 	}
 	for _, n := range []int{1, 65, 1000} {
