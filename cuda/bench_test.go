@@ -207,25 +207,6 @@ func BenchmarkAttend(b *testing.B) {
 	}
 }
 
-// BenchmarkHeadLinear makes V2-Lite's keys of latents, and absorbs its queries.
-func BenchmarkHeadLinear(b *testing.B) {
-	const heads, nope, rank = 16, 128, 512
-	d := requireGPU(b, Options{DType: device.BF16})
-	m := &made{b: b, d: d}
-	w := m.act(heads, nope, rank)
-	for _, rows := range []int{4, 8192} {
-		sc := scale{flops: 2 * float64(rows) * heads * nope * rank}
-		latent, keys := m.act(rows, rank).Repeat(1, heads), m.act(heads, rows, nope).Transpose(0, 1)
-		b.Run(fmt.Sprint("expand ", rows), func(b *testing.B) {
-			measure(b, d, 1, sc, func(o *device.Ops) { o.HeadLinear(keys, latent, w, false) })
-		})
-		q, absorbed := m.act(rows, heads, nope), m.act(rows, heads, rank)
-		b.Run(fmt.Sprint("absorb ", rows), func(b *testing.B) {
-			measure(b, d, 1, sc, func(o *device.Ops) { o.HeadLinear(absorbed, q, w, true) })
-		})
-	}
-}
-
 // BenchmarkSelect is one layer of the sampled method at 32K by plain
 // operations: 7,915 teams a key head, 32 drawn a query head.
 func BenchmarkSelect(b *testing.B) {

@@ -37,10 +37,10 @@ type expert struct {
 }
 
 type expertsFewArgs struct {
-	dst, x, ids, weights    mat
-	table, inner            vec
-	innerLD                 int64
-	hidden, k, experts, pad int32
+	dst, x, ids, weights                   mat
+	table, inner                           vec
+	innerLD                                int64
+	tokens, hidden, width, k, experts, pad int32
 }
 
 type expertsManyArgs struct {
@@ -81,16 +81,18 @@ func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
 		w = append(append(w, e.GateUp.Parts...), e.Down.Parts...)
 	}
 	vector := vectorOf(16/a.Experts[0].Down.Parts[0].DType.Size(), w...)
-	c.set("VEC", vector)
+	const threads, outs = 512, 8
+	c.set("VEC", vector).set("THREADS", threads).set("OUTS", outs)
 	ld := ceil(width, 8) * 8
 	args := expertsFewArgs{
 		c.mat(a.Dst), c.mat(a.X), c.mat(a.IDs), c.mat(a.Weights), c.table(a), c.scratch(4 * tokens * n * ld)[0], int64(ld),
-		int32(hidden), int32(n), int32(len(a.Experts)), 0,
+		int32(tokens), int32(hidden), int32(width), int32(n), int32(len(a.Experts)), 0,
 	}
-	if err := launch(c, "gate_up", driver.Grid{X: ceil(width, 8), Y: tokens * n, Z: 1, Threads: threads}, 0, &args); err != nil {
+	all := blocks(min(2*k.card.multiprocessors, tokens*n*width), threads)
+	if err := launch(c, "gate_up", all, 0, &args); err != nil {
 		return err
 	}
-	return launch(c, "down", driver.Grid{X: ceil(hidden, 8), Y: tokens, Z: 1, Threads: threads}, 0, &args)
+	return launch(c, "down", driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}, 4*outs*n, &args)
 }
 
 func (k *kernels) expertsMany(a device.ExpertsArgs, width int) error {

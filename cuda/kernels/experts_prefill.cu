@@ -163,16 +163,28 @@ template <class Right> __device__ void copy_tiles(Memory &m, Walk walk, const Te
 	}
 }
 
-// A warpgroup's products. done(sum, tile, column) gets 64 rows × 256 columns.
+// A warpgroup's products. done(sum, tile, column) gets 64 rows × 256 columns; a
+// warpgroup whose rows are beyond the tile's only lets the copies pass.
 template <class Done> __device__ void multiply_tiles(Memory &m, Walk walk, int index, int depth, Done done)
 {
 	int n = 0;
+	auto release = [&](int n) {
+		if (lane_id() == 0)
+			barrier_arrive(&m.empty[n % STAGES]);
+	};
 	for (; walk.more(); walk.next()) {
+		Tile t = walk.tile();
+		if (__all_sync(~0u, 64 * index >= t.rows)) { // a vote, so that ptxas knows that warps stay whole
+			for (int k = 0; k < depth; k += 64, n++) {
+				barrier_wait(&m.full[n % STAGES], n / STAGES & 1);
+				release(n);
+			}
+			continue;
+		}
 		float sum[COLUMNS / 2];
 		for (int k = 0; k < depth; k += 64, n++) {
-			int stage = n % STAGES;
-			barrier_wait(&m.full[stage], n / STAGES & 1);
-			u64 left = tile(m.left[stage][64 * index]), right = tile(m.right[stage]);
+			barrier_wait(&m.full[n % STAGES], n / STAGES & 1);
+			u64 left = tile(m.left[n % STAGES][64 * index]), right = tile(m.right[n % STAGES]);
 			hold(sum);
 			products_begin();
 #pragma unroll
@@ -180,14 +192,13 @@ template <class Done> __device__ void multiply_tiles(Memory &m, Walk walk, int i
 				product<COLUMNS>(sum, left + 2 * i, right + 2 * i, k + i > 0);
 			products_commit();
 			products_wait<1>();
-			if (k > 0 && lane_id() == 0) // the tile before is read
-				barrier_arrive(&m.empty[(n - 1) % STAGES]);
+			if (k > 0) // the copies before these are read
+				release(n - 1);
 		}
 		products_wait<0>();
 		hold(sum);
-		if (lane_id() == 0)
-			barrier_arrive(&m.empty[(n - 1) % STAGES]);
-		done(sum, walk.tile(), walk.column());
+		release(n - 1);
+		done(sum, t, walk.column());
 	}
 }
 
