@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"blitzen/cuda/driver"
 	"blitzen/device"
@@ -39,25 +40,31 @@ type normArgs struct {
 // RMSNorm implements device.Kernels.
 func (k *kernels) RMSNorm(dst, x, gamma *device.Tensor, eps float32) error {
 	c := k.call("norm").as("DST", dst.DType).as("SRC", x.DType).as("GAMMA", gamma.DType)
+	c.set("VEC", vectorOf(16/x.DType.Size(), x, dst, gamma))
 	args := normArgs{c.mat(dst), c.mat(x), c.vec(gamma), int32(x.Shape[1]), eps}
 	return launch(c, "rms_norm", blocks(x.Shape[0], threads), 0, &args)
 }
 
 type ropeArgs struct {
-	x                        cube
-	pos, freq                vec
-	heads, half, interleaved int32
-	scale                    float32
+	x           cube
+	pos, freq   vec
+	heads, half int32
+	scale       float32
 }
 
 // Rotate implements device.Kernels.
 func (k *kernels) Rotate(x, pos *device.Tensor, r device.RoPE) error {
-	c := k.call("rope").as("DST", x.DType)
-	args := ropeArgs{c.cube(x), c.vec(pos), c.vec(r.InvFreq), int32(x.Shape[1]), int32(x.Shape[2] / 2), 0, r.Scale}
+	interleaved, half := 0, x.Shape[2]/2
 	if r.Pairing == device.Interleaved {
-		args.interleaved = 1
+		interleaved = 1
 	}
-	return launch(c, "rotate", blocks(x.Shape[0], threads), 0, &args)
+	vector := vectorOf(16/x.DType.Size(), x)
+	for half%vector != 0 {
+		vector /= 2
+	}
+	c := k.call("rope").as("DST", x.DType).set("INTERLEAVED", interleaved).set("VEC", vector)
+	args := ropeArgs{c.cube(x), c.vec(pos), c.vec(r.InvFreq), int32(x.Shape[1]), int32(half), r.Scale}
+	return launch(c, "rotate", blocks(x.Shape[0], threads), 8*half, &args)
 }
 
 type swigluArgs struct {
@@ -67,10 +74,10 @@ type swigluArgs struct {
 
 // SwiGLU implements device.Kernels.
 func (k *kernels) SwiGLU(dst, gateUp *device.Tensor) error {
-	c := k.call("swiglu").as("DST", dst.DType).as("SRC", gateUp.DType)
-	n := dst.Shape[1]
+	vector, n := vectorOf(16/gateUp.DType.Size(), gateUp, dst), dst.Shape[1]
+	c := k.call("swiglu").as("DST", dst.DType).as("SRC", gateUp.DType).set("VEC", vector)
 	args := swigluArgs{c.mat(dst), c.mat(gateUp), int32(n)}
-	return launch(c, "swiglu", driver.Grid{X: dst.Shape[0], Y: ceil(n, threads), Z: 1, Threads: threads}, 0, &args)
+	return launch(c, "swiglu", driver.Grid{X: dst.Shape[0], Y: ceil(n, threads*vector), Z: 1, Threads: threads}, 0, &args)
 }
 
 // copyRank is the most dimensions that Copy takes.
@@ -87,15 +94,27 @@ func (k *kernels) Copy(dst, src *device.Tensor) error {
 	if dst.Rank() > copyRank {
 		return fmt.Errorf("%v has more than %d dimensions", dst, copyRank)
 	}
-	c := k.call("copy").as("DST", dst.DType).as("SRC", src.DType)
-	args := copyArgs{dst: c.vec(dst), src: c.vec(src), n: int64(dst.Len())}
+	last, vector, index := dst.Rank()-1, 1, device.U32
+	if last >= 0 && dst.Stride[last] == 1 && src.Stride[last] == 1 {
+		vector = vectorOf(16/max(dst.DType.Size(), src.DType.Size()), dst, src)
+	}
+	n := dst.Len() / vector
+	if n > math.MaxUint32 {
+		index = device.I64
+	}
+	c := k.call("copy").as("DST", dst.DType).as("SRC", src.DType).as("INDEX", index).set("VEC", vector)
+	args := copyArgs{dst: c.vec(dst), src: c.vec(src), n: int64(n)}
 	for i := range copyRank {
 		args.shape[i] = 1
 		if dim := i - copyRank + dst.Rank(); dim >= 0 {
 			args.shape[i], args.toStride[i], args.fromStride[i] = int64(dst.Shape[dim]), int64(dst.Stride[dim]), int64(src.Stride[dim])
 		}
 	}
-	return launch(c, "copy", blocks(ceil(dst.Len(), threads), threads), 0, &args)
+	if vector > 1 {
+		args.shape[copyRank-1] /= int64(vector)
+		args.toStride[copyRank-1], args.fromStride[copyRank-1] = int64(vector), int64(vector)
+	}
+	return launch(c, "copy", blocks(ceil(n, threads), threads), 0, &args)
 }
 
 type tokensArgs struct {
@@ -118,20 +137,25 @@ func (k *kernels) MarkSeen(seen, ids *device.Tensor) error {
 }
 
 type appendArgs struct {
-	cache, rows         cube
-	pos                 vec
-	slots               mat
-	mapped, capacity, d int32
+	cache, rows                        cube
+	pos                                vec
+	slots                              mat
+	mapped, capacity, tokens, heads, d int32
 }
 
 // Append implements device.Kernels.
 func (k *kernels) Append(cache, rows, pos, slots *device.Tensor) error {
-	c := k.call("append").as("DST", cache.DType).as("SRC", rows.DType)
-	args := appendArgs{c.cube(cache), c.cube(rows), c.vec(pos), c.mat(slots), 0, int32(cache.Shape[1]), int32(cache.Shape[2])}
+	tokens, heads, d := rows.Shape[0], rows.Shape[1], rows.Shape[2]
+	vector := vectorOf(16/rows.DType.Size(), cache, rows)
+	c := k.call("append").as("DST", cache.DType).as("SRC", rows.DType).set("VEC", vector)
+	args := appendArgs{
+		cache: c.cube(cache), rows: c.cube(rows), pos: c.vec(pos), slots: c.mat(slots),
+		capacity: int32(cache.Shape[1]), tokens: int32(tokens), heads: int32(heads), d: int32(d),
+	}
 	if slots != nil {
 		args.mapped = int32(slots.Shape[1])
 	}
-	return launch(c, "append", driver.Grid{X: rows.Shape[0], Y: rows.Shape[1], Z: 1, Threads: 128}, 0, &args)
+	return launch(c, "append", blocks(ceil(tokens*heads*d/vector, threads), threads), 0, &args)
 }
 
 type permuteArgs struct {

@@ -1,6 +1,6 @@
 // cache[h, slot] = rows[t, h], slot = pos[t] or slots[h, pos[t]].
-// Grid: (tokens, heads). cache [heads, capacity, d]; rows [tokens, heads, d];
-// pos [tokens]; slots [heads, mapped], mapped 0 for none. A slot outside the
+// One thread for VEC neighbours. cache [heads, capacity, d]; rows [tokens, heads,
+// d]; pos [tokens]; slots [heads, mapped], mapped 0 for none. A slot outside the
 // cache is not written.
 #include "common.cuh"
 
@@ -9,19 +9,23 @@ struct Args {
 	Cube<const SRC> rows;
 	const int *pos;
 	Mat<const int> slots;
-	int mapped, capacity, d;
+	int mapped, capacity, tokens, heads, d;
 };
 
 KERNEL append(PARAM)
 {
-	int t = blockIdx.x, h = blockIdx.y;
+	int pieces = a.d / VEC, i = blockIdx.x * blockDim.x + threadIdx.x;
+	int t = i / pieces / a.heads, h = i / pieces % a.heads, column = i % pieces * VEC;
+	if (t >= a.tokens)
+		return;
 	int slot = a.pos[t];
 	if ((u32)slot < (u32)a.mapped)
 		slot = a.slots.row(h)[slot];
 	if ((u32)slot >= (u32)a.capacity)
 		return;
-	const SRC *src = a.rows.row(t, h);
-	DST *dst = a.cache.row(h, slot);
-	for (int i = threadIdx.x; i < a.d; i += blockDim.x)
-		dst[i] = to<DST>(src[i]);
+	Vec<SRC, VEC> from = *(const Vec<SRC, VEC> *)(a.rows.row(t, h) + column);
+	Vec<DST, VEC> into;
+	for (int j = 0; j < VEC; j++)
+		into.at[j] = to<DST>(from.at[j]);
+	*(Vec<DST, VEC> *)(a.cache.row(h, slot) + column) = into;
 }

@@ -1,25 +1,32 @@
-// dst = src element by element, converting floats; any strides, 0 repeats.
-// One thread an element. The shape is padded to 5 dimensions in front.
+// dst = src element by element, converting floats; any strides, 0 repeats. A
+// thread has VEC neighbours. The shape, in vectors, is padded to 5 dimensions in
+// front.
 #include "common.cuh"
 
 struct Args {
 	DST *dst;
 	const SRC *src;
-	i64 n;
+	i64 n; // vectors
 	i64 shape[5], toStride[5], fromStride[5];
 };
 
 KERNEL copy(PARAM)
 {
-	i64 rest = blockIdx.x * (i64)blockDim.x + threadIdx.x;
-	if (rest >= a.n)
+	i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+	if (at >= a.n)
 		return;
+	INDEX rest = at; // u32 where it suffices: division is slow
 	i64 d = 0, s = 0;
+#pragma unroll
 	for (int k = 4; k >= 0; k--) {
-		i64 i = rest % a.shape[k];
-		rest /= a.shape[k];
+		INDEX n = a.shape[k], i = rest % n;
+		rest /= n;
 		d += i * a.toStride[k];
 		s += i * a.fromStride[k];
 	}
-	a.dst[d] = to<DST>(a.src[s]);
+	Vec<SRC, VEC> from = *(const Vec<SRC, VEC> *)(a.src + s);
+	Vec<DST, VEC> into;
+	for (int i = 0; i < VEC; i++)
+		into.at[i] = to<DST>(from.at[i]);
+	*(Vec<DST, VEC> *)(a.dst + d) = into;
 }

@@ -1,4 +1,4 @@
-// dst[t, i] = silu(g[t, i])·u[t, i].
+// dst[t, i] = silu(g[t, i])·u[t, i], VEC neighbours a thread.
 // Grid: (tokens, blocks of columns). dst [tokens, n]; x [tokens, 2n] is g‖u.
 #include "common.cuh"
 
@@ -10,10 +10,15 @@ struct Args {
 
 KERNEL swiglu(PARAM)
 {
-	int i = blockIdx.y * blockDim.x + threadIdx.x;
+	int i = (blockIdx.y * blockDim.x + threadIdx.x) * VEC;
 	if (i >= a.n)
 		return;
-	const SRC *x = a.x.row(blockIdx.x);
-	float g = f32(x[i]), u = f32(x[a.n + i]);
-	a.dst.row(blockIdx.x)[i] = to<DST>(g / (1 + expf(-g)) * u);
+	const SRC *x = a.x.row(blockIdx.x) + i;
+	Vec<SRC, VEC> gates = *(const Vec<SRC, VEC> *)x, ups = *(const Vec<SRC, VEC> *)(x + a.n);
+	Vec<DST, VEC> out;
+	for (int j = 0; j < VEC; j++) {
+		float g = f32(gates.at[j]), u = f32(ups.at[j]);
+		out.at[j] = to<DST>(g / (1 + expf(-g)) * u);
+	}
+	*(Vec<DST, VEC> *)(a.dst.row(blockIdx.x) + i) = out;
 }
