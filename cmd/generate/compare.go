@@ -57,7 +57,7 @@ type side struct {
 }
 
 func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(); err != nil {
+	if err := c.check(cmd.Flags()); err != nil {
 		return err
 	}
 	var prompt given
@@ -112,10 +112,17 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // check refuses flags before a model is loaded.
-func (c *compareFlags) check() error {
+func (c *compareFlags) check(f *pflag.FlagSet) error {
 	for _, side := range []struct{ flag, method string }{{"--a", c.a}, {"--b", c.b}} {
 		if err := c.as(side.method).check(side.flag); err != nil {
 			return err
+		}
+	}
+	if c.promptFlags.asked(f) {
+		for _, name := range []string{"task", "length", "codes", "task-seed", "row"} {
+			if f.Changed(name) {
+				return usagef("--%s makes a prompt, and another is given: use one", name)
+			}
 		}
 	}
 	if c.maxTokens < 1 {

@@ -215,3 +215,22 @@ func TestRefusedUse(t *testing.T) {
 		refused(t, o, 2, dir, c.want)
 	}
 }
+
+// A mistyped command or path is not taken for a model to download.
+func TestMistyped(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	for _, c := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"compar", m}, `"compar" is neither a command nor a model folder`, 2},
+		{[]string{"-p", "x", "../../models/nope"}, "no such folder", 1},
+		{[]string{"compare", "-p", "x", "--row", "3", m}, "--row makes a prompt, and another is given", 2},
+	} {
+		o := generate(t, "", c.args...)
+		if o.code != c.code || !strings.Contains(o.errors, c.want) {
+			t.Errorf("%v: exit code %d, %q; want %d, %q", c.args, o.code, o.errors, c.code, c.want)
+		}
+	}
+}

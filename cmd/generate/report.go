@@ -81,12 +81,14 @@ func (r *report) fill(g *generation, s *decode.Session, ids []int32, result deco
 }
 
 func (r *report) addLogProbs(o *opened, tokens []decode.Token) {
+	// A token's own text; bytes that are no character on their own show as
+	// U+FFFD.
 	piece := func(id int32) string {
 		if o.Tokenizer == nil {
 			return ""
 		}
-		p, _ := o.Tokenizer.Piece(id)
-		return p
+		text, _ := o.Tokenizer.Bytes(id)
+		return strings.ToValidUTF8(string(text), "\uFFFD")
 	}
 	for _, t := range tokens {
 		entry := tokenReport{TokenID: t.ID, Token: piece(t.ID), LogProb: t.LogProb}

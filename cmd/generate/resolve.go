@@ -23,6 +23,9 @@ func resolveModel(name, revision string) (string, error) {
 	if !ok || org == "" || repo == "" || strings.ContainsAny(repo, "/\\") || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
 		return "", fmt.Errorf("%s: no such folder", name)
 	}
+	if info, err := os.Stat(org); err == nil && info.IsDir() {
+		return "", fmt.Errorf("%s: no such folder in %s", name, org)
+	}
 	hub := hubCache()
 	base := filepath.Join(hub, "models--"+org+"--"+repo)
 	commit := revision

@@ -39,7 +39,11 @@ func (a attentionFlags) printSpread(w io.Writer, l *loaded, s *decode.Session) e
 			low[i], high[i] = min(low[i], part), max(high[i], part)
 		}
 	}
-	_, err = fmt.Fprintf(w, "spread of the scores of prompt rows, by layer: latent part %.1f to %.1f, rotary part %.1f to %.1f; grouped by %s (--cluster)\n",
-		low[0], high[0], low[1], high[1], a.cluster)
+	advice := ""
+	if a.cluster == "latent" && high[0] < low[1] {
+		advice = ": --cluster row fits this checkpoint better"
+	}
+	_, err = fmt.Fprintf(w, "spread of the scores of prompt rows, by layer: latent part %.1f to %.1f, rotary part %.1f to %.1f; grouped by %s%s\n",
+		low[0], high[0], low[1], high[1], a.cluster, advice)
 	return err
 }

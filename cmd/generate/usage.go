@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -45,6 +46,11 @@ func newCommand(use, short string, runE func(*cobra.Command, []string) error) *c
 
 // oneModel allows the model's name and nothing else.
 func oneModel(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 && cmd.HasSubCommands() && !strings.ContainsAny(args[0], "/\\.") {
+		if _, err := os.Stat(args[0]); err != nil {
+			return usagef("%q is neither a command nor a model folder: want one MODEL, or tokenize, compare, evaluate, bench or inspect before it; %s", args[0], seeHelp(cmd))
+		}
+	}
 	if len(args) > 1 {
 		return usagef("%q is left over: one MODEL is wanted, a text goes with -p; %s", args[1], seeHelp(cmd))
 	}
