@@ -3,8 +3,9 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 
-# The model that demo answers with.
+# The model that demo answers with, and further flags of generate compare.
 MODEL ?= models/needle-qwen2
+FLAGS ?=
 
 .PHONY: setup nvrtc build demo test lint check fuzz bench clean
 
@@ -17,7 +18,7 @@ build: setup
 	go build -trimpath -ldflags '-s -w -extldflags=-Wl,--gc-sections' -o bin/generate ./cmd/generate
 
 demo: build # one long prompt, answered with exact and with sampled attention
-	@bin/generate compare --length 4096 --codes 8 --budget 256 $(MODEL)
+	@bin/generate compare --length 4096 --codes 8 --budget 256 $(FLAGS) $(MODEL)
 
 nvrtc: # the compiler with which the tests compile every GPU kernel
 	@tools/cuda/setup.sh

@@ -19,7 +19,7 @@ CARGO_TARGET_DIR=build/cargo \
 	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
 	CARGO_PROFILE_RELEASE_PANIC=abort \
 	CARGO_PROFILE_RELEASE_STRIP=debuginfo \
-	cargo build --quiet --release --locked --manifest-path "$source/Cargo.toml"
+	cargo build --release --locked --manifest-path "$source/Cargo.toml"
 mkdir -p build/lib
 # Renamed into place, so that an interrupted copy is never taken for an archive.
 cp build/cargo/release/libtokenizers.a $out.new
