@@ -136,7 +136,7 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 // most: a representative for P/R keys, with the size and the first row of its
 // team.
 func (a attentionFlags) rowBytes(specs []kvcache.Spec, d device.DType) int64 {
-	if a.name == "dense" {
+	if !a.usesTeams() {
 		return 0
 	}
 	n := 0
@@ -154,10 +154,14 @@ func (a attentionFlags) seedFor(f *pflag.FlagSet, seed uint64) uint64 {
 	return seed
 }
 
+// usesTeams reports whether the method groups keys into teams, so that the
+// flags of teams mean something.
+func (a attentionFlags) usesTeams() bool { return a.name == "santapp" }
+
 // label names the method with the settings that matter.
 func (a attentionFlags) label() string {
-	if a.name == "dense" {
-		return "dense"
+	if !a.usesTeams() {
+		return a.name
 	}
 	row := ""
 	if a.cluster == "row" {
@@ -186,7 +190,7 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 		Name: a.name, AccessPercent: access.Percent(), SelectedPercent: access.SelectedPercent(),
 		BytesPercent: access.BytesPercent(), BytesRead: access.Bytes(),
 	}
-	if a.name != "dense" {
+	if a.usesTeams() {
 		r.Budget, r.Parents, r.ParentSize, r.Representatives, r.Seed = a.budget, a.parents, a.parentSize, a.representatives, &seed
 		if access.Vectors == 1 { // a latent cache
 			r.Cluster = a.cluster

@@ -171,7 +171,7 @@ func (b *benchFlags) once(cmd *cobra.Command, o *opened, n int, seed uint64, add
 		if err := s.Build(build); err != nil {
 			return err
 		}
-		if flags.name != "dense" {
+		if flags.usesTeams() {
 			add(fmt.Sprintf("teams @ d%d", n), flags.label(), "s", time.Since(start).Seconds(), 0)
 		}
 		rate, err := decodeRate(cmd.Context(), s, b.tokens)

@@ -165,7 +165,7 @@ func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, 
 		return out, err
 	}
 	out.build = time.Since(begin)
-	if name != "dense" {
+	if flags.usesTeams() {
 		log.end("%s: built teams", begin, out.label)
 	}
 	begin = time.Now()
@@ -214,7 +214,7 @@ func printSides(w io.Writer, q question, prefill time.Duration, sides []side) er
 	}
 	verdict := "The two answers are the same."
 	if sides[0].result.Text != sides[1].result.Text {
-		verdict = "The two answers differ: sampled attention reads part of the prompt and can miss what is asked for."
+		verdict = "The two answers differ."
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", verdict)
 	return err

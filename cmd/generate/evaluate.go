@@ -114,7 +114,7 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 	var arms []*arm
 	for _, method := range choices(e.methods) {
 		flags := e.as(method)
-		if method == "dense" {
+		if !flags.usesTeams() {
 			arms = append(arms, &arm{attentionFlags: flags})
 			continue
 		}
