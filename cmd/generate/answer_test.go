@@ -310,7 +310,7 @@ func TestEndTokens(t *testing.T) {
 // An answer ends where the context does, unless its length was asked for.
 func TestContextEnds(t *testing.T) {
 	got := asObject(t, "", tiny+"qwen2_tied_gqa", "--prompt-ids", "1,2,3", "-c", "8")
-	if got.FinishReason != "context" || len(got.TokenIDs) != 6 {
+	if got.FinishReason != "context" || len(got.TokenIDs) != 5 {
 		t.Errorf("%d tokens, %s", len(got.TokenIDs), got.FinishReason)
 	}
 	if got := asObject(t, "", tiny+"qwen2_tied_gqa", "--prompt-ids", "1,2,3", "-c", "8", "-n", "5"); got.FinishReason != "length" || len(got.TokenIDs) != 5 {

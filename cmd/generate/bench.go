@@ -74,9 +74,9 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
-	longest := slices.Max(lengths) + b.tokens
+	longest := slices.Max(lengths) + min(b.tokens, o.Config.MaxPositions)
 	if longest > o.Config.MaxPositions {
-		return usagef("-p and -n: %d tokens in all, the model's limit is %d", longest, o.Config.MaxPositions)
+		return usagef("-p %d and -n %d: the model's limit is %d tokens in all", slices.Max(lengths), b.tokens, o.Config.MaxPositions)
 	}
 	if err := o.load(longest, b.each()...); err != nil {
 		return err

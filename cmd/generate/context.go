@@ -26,7 +26,8 @@ func contextSize(prompt, maxTokens, asked int, strict bool, cfg model.Config) (i
 		return 0, usagef("the prompt has %d tokens and up to %d are to follow, but the limit is %d (%s): shorten the prompt or give -n %d%s",
 			prompt, maxTokens, limit, whose, max(limit-prompt, 1), stretch(prompt+maxTokens, cfg))
 	}
-	return min(prompt+maxTokens, limit), nil
+	// The last token needs no row; a prompt that fills the limit still gets one.
+	return min(prompt+maxTokens, max(limit-1, prompt)), nil
 }
 
 // Context of Qwen2.5 as published, and how far its model card stretches it.

@@ -32,6 +32,9 @@ func (d *deviceFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&d.sync, "sync", false, "on a GPU, wait after every kernel, so that an error names it; slow")
 }
 
+// maxThreads is more than any machine has use for.
+const maxThreads = 1024
+
 // dtypes are the values of --dtype.
 var dtypes = map[string]device.DType{"auto": device.Invalid, "bf16": device.BF16, "f32": device.F32}
 
@@ -69,8 +72,8 @@ func (d *deviceFlags) check() error {
 		return usagef("--dtype %q: want auto, bf16 or f32", d.dtype)
 	case !engine:
 		return usagef("--products %q: want c or gomlx", d.products)
-	case d.threads < 0:
-		return usagef("--threads %d: want 0 (all) or more", d.threads)
+	case d.threads < 0 || d.threads > maxThreads:
+		return usagef("--threads %d: want 0 (all) to %d", d.threads, maxThreads)
 	case asked && !gpu:
 		return d.checkCPU("")
 	}

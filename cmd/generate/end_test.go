@@ -146,3 +146,27 @@ func TestSignals(t *testing.T) {
 		}
 	}
 }
+
+// A run that does not look at the context is left behind after Ctrl-C.
+func TestAwait(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	done <- 7
+	if code := await(ctx, done); code != 7 {
+		t.Errorf("exit code %d of a run that ended", code)
+	}
+	cancel()
+	if code := await(ctx, make(chan int)); code != interrupted {
+		t.Errorf("exit code %d of a run that hangs", code)
+	}
+}
+
+// An evaluation that cannot be made leaves the file of an earlier one alone.
+func TestEvaluateKeepsFile(t *testing.T) {
+	path := t.TempDir() + "/answers"
+	write(t, path, "keep")
+	o := generate(t, "", "evaluate", "--length", "10", "--samples", "1", "-o", path, needle)
+	if o.code != 2 || read(t, path) != "keep" {
+		t.Errorf("exit code %d, %q left", o.code, read(t, path))
+	}
+}

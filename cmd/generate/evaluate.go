@@ -87,26 +87,51 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	for _, a := range arms {
 		attention = append(attention, a.attentionFlags)
 	}
-	if err := o.load(min(e.length+e.maxTokens, o.Config.MaxPositions), attention...); err != nil {
+	out, err := e.openOutput()
+	if err != nil {
 		return err
 	}
-	records := io.Discard
-	if e.output != "" {
-		file, err := os.Create(e.output)
-		if err != nil {
+	defer out.Close()
+	// The first prompt shows whether the task can be made at all, before weights
+	// are read and an old file is overwritten.
+	if err := o.needTokenizer(); err != nil {
+		return err
+	}
+	first, err := e.taskFlags.row(o, cmd.Flags(), &promptFlags{}, 0)
+	if err != nil {
+		return err
+	}
+	room := min(e.maxTokens, o.Config.MaxPositions-len(first.ids))
+	if err := o.load(min(e.length+room, o.Config.MaxPositions), attention...); err != nil {
+		return err
+	}
+	if info, err := out.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := out.Truncate(0); err != nil {
 			return usagef("--output: %v", err)
 		}
-		defer file.Close()
-		records = file
 	}
 	start := time.Now()
 	for i := range e.samples {
-		if err := e.sample(cmd, o, i, arms, records); err != nil {
+		if err := e.sample(cmd, o, i, arms, out); err != nil {
 			return err
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d prompts, %.0f s\n", i+1, e.samples, time.Since(start).Seconds())
 	}
 	return e.print(cmd.OutOrStdout(), arms)
+}
+
+// openOutput opens the file for the answers, /dev/null without one. What it
+// holds stays until Truncate.
+func (e *evaluateFlags) openOutput() (*os.File, error) {
+	name := e.output
+	if name == "" {
+		name = os.DevNull
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, usagef("--output: %v", err)
+	}
+	return file, nil
 }
 
 // arms are all combinations that the flags name.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 const version = "0.1.0"
@@ -25,8 +26,32 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	done := make(chan int, 1)
+	go func() { done <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
+	os.Exit(await(ctx, done))
 }
+
+// patience is how long an interrupted program may take to end by itself. A read
+// of stdin, a template or a library does not look at the context.
+const patience = time.Second
+
+// await is the exit code of a run, 130 if it does not end when ctx does.
+func await(ctx context.Context, done <-chan int) int {
+	select {
+	case code := <-done:
+		return code
+	case <-ctx.Done():
+	}
+	select {
+	case code := <-done:
+		return code
+	case <-time.After(patience):
+		return interrupted
+	}
+}
+
+// interrupted is the exit code after Ctrl-C, as shells count it.
+const interrupted = 130
 
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -51,7 +76,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return 0
 	case errors.Is(err, context.Canceled):
-		return 130
+		return interrupted
 	}
 	fmt.Fprintf(stderr, "generate: %v\n", err)
 	if errors.As(err, &usage) {

@@ -111,6 +111,10 @@ func (m *modelFlags) openSource(src source) (*opened, error) {
 		o.Close()
 		return nil, err
 	}
+	if o.Tokenizer != nil && o.Tokenizer.VocabSize() > o.Config.Vocab {
+		o.Close()
+		return nil, fmt.Errorf("%s: tokenizer.json has %d ids, the model %d (vocab_size): take both from one download", src.dir, o.Tokenizer.VocabSize(), o.Config.Vocab)
+	}
 	o.EOS = slices.Clone(o.loaded.EOS)
 	if o.Tokenizer != nil {
 		if id, ok := o.Tokenizer.EOS(); ok {

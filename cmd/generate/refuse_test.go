@@ -148,7 +148,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--representatives", "0"}, "--representatives 0: must be at least 1"},
 		{[]string{m, ids, "--budget", "510"}, "--budget 510 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{m, ids, "--budget", "0"}, "--budget 0: must be at least 1"},
-		{[]string{m, ids, "--threads", "-1"}, "--threads -1: want 0 (all) or more"},
+		{[]string{m, ids, "--threads", "-1"}, "--threads -1: want 0 (all) to 1024"},
 		{[]string{m, ids, "-c", "-1"}, "-c -1: want at least 1, or 0 for the model's limit"},
 		{[]string{m, ids, "-c", "100000"}, `-c 100000: the model's limit is 32768 tokens: give less, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
 		{[]string{m, ids, "-c", "2"}, "the prompt has 3 tokens and up to 1024 are to follow, but the limit is 2 (-c): shorten the prompt"},
@@ -196,7 +196,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "-n", "0"}, `nothing to do: -p "512,4096", -n 0, -r 3, --attention "dense,santapp"`},
 		{[]string{"bench", m, "-o", "xml"}, `-o "xml": want md, json or jsonl`},
 		{[]string{"bench", m, "--attention", "flash"}, `--attention "flash": want one of santapp, dense`},
-		{[]string{"bench", m, "-p", "40000"}, "-p and -n: 40032 tokens in all, the model's limit is 32768"},
+		{[]string{"bench", m, "-p", "40000"}, "-p 40000 and -n 32: the model's limit is 32768 tokens in all"},
 		{[]string{"inspect", m, "-c", "0"}, "-c 0: want at least 1"},
 		{[]string{"tokenize", needle, "--ids", "4095,5000"}, "position 1: no token has the id 5000: the tokenizer of ../../models/needle-qwen2 has ids below 4096"},
 		{[]string{"tokenize", needle, "--ids", "1", "-p", "x"}, "--ids and a text both say what to read: use one"},
@@ -226,6 +226,8 @@ func TestMistyped(t *testing.T) {
 	}{
 		{[]string{"compar", m}, `"compar" is neither a command nor a model folder`, 2},
 		{[]string{"-p", "x", "../../models/nope"}, "no such folder", 1},
+		{[]string{"--prompt-ids", "1", "-t", "9223372036854775807", m}, "--threads 9223372036854775807: want 0 (all) to 1024", 2},
+		{[]string{"bench", "-p", "1", "-n", "9223372036854775807", m}, "-p 1 and -n 9223372036854775807: the model's limit is", 2},
 		{[]string{"compare", "-p", "x", "--row", "3", m}, "--row makes a prompt, and another is given", 2},
 	} {
 		o := generate(t, "", c.args...)

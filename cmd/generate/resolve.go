@@ -32,6 +32,9 @@ func resolveModel(name, revision string) (string, error) {
 	if ref, err := os.ReadFile(filepath.Join(base, "refs", revision)); err == nil {
 		commit = strings.TrimSpace(string(ref))
 	}
+	if commit == "" || commit == "." || commit == ".." || strings.ContainsAny(commit, "/\\") {
+		return "", fmt.Errorf("%s: revision %q is %q in the cache %s, no commit: download it again", name, revision, commit, hub)
+	}
 	dir := filepath.Join(base, "snapshots", commit)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		download := "hf download " + name
