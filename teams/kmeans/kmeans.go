@@ -146,7 +146,7 @@ func checkRange(x []float32, n, d int) error {
 			continue
 		}
 		if v-v != 0 {
-			return fmt.Errorf("row %d, column %d is %v", i/d, i%d, v)
+			return fmt.Errorf("row %d, column %d is %v: the checkpoint is damaged or its numbers overflow", i/d, i%d, v)
 		}
 		return fmt.Errorf("row %d, column %d is %v: beyond ±%.3g squared distances overflow", i/d, i%d, v, limit)
 	}

@@ -203,7 +203,7 @@ func TestFitRefuses(t *testing.T) {
 		k    int
 		want string
 	}{
-		{with(float32(math.NaN())), 2, "row 1, column 1 is NaN"},
+		{with(float32(math.NaN())), 2, "row 1, column 1 is NaN: the checkpoint is damaged or its numbers overflow"},
 		{with(float32(math.Inf(-1))), 2, "row 1, column 1 is -Inf"},
 		{with(1e19), 2, "row 1, column 1 is 1e+19: beyond"},
 		{with(4), 0, "0 clusters of 3 rows"},
