@@ -9,7 +9,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"blitzen/weights"
 )
 
 // Fields reads a JSON object such as config.json with one rule: a field that
@@ -24,12 +27,25 @@ type Fields struct {
 // ReadFields reads a JSON file. Python writes Infinity and NaN, which JSON does
 // not know: only a getter of such a field complains.
 func ReadFields(path string) (*Fields, error) {
-	data, err := os.ReadFile(path)
+	info, err := os.Stat(path) // before opening: to open a pipe waits for its writer
 	if errors.Is(err, fs.ErrNotExist) {
+		if target, linkErr := os.Readlink(path); linkErr == nil {
+			return nil, fmt.Errorf("%s is a link to %s, which is missing: download it again", path, target)
+		}
 		return nil, fmt.Errorf("%s does not exist: a model folder holds config.json and *.safetensors", path)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: download it again", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if weights.LFSPointer(data) {
+		return nil, fmt.Errorf("%s is a git-lfs pointer, not the file itself: run `git lfs pull`", path)
 	}
 	return ParseFields(path, data)
 }
@@ -92,6 +108,24 @@ func (f *Fields) Float(field string) float64 {
 	}
 	return v
 }
+
+// Float32 is a required number above 0 that float32 holds without overflow or
+// underflow.
+func (f *Fields) Float32(field string) float32 {
+	v := f.Float(field)
+	if v > 0 && !FitsFloat32(v) {
+		f.Fail(field, "is %v, want a number from %.3g to %.3g", v, smallestNormal, math.MaxFloat32)
+	}
+	return float32(v)
+}
+
+// smallestNormal is the least float32 of full precision; devices may take less
+// for 0.
+const smallestNormal = 0x1p-126
+
+// FitsFloat32 reports whether v is in float32's range of positive numbers of
+// full precision.
+func FitsFloat32(v float64) bool { return v >= smallestNormal && v <= math.MaxFloat32 }
 
 // FloatOr is Float, or absent if the field is missing or null.
 func (f *Fields) FloatOr(field string, absent float64) float64 {
@@ -156,6 +190,21 @@ func (f *Fields) Object(field string) *Fields {
 	o := &Fields{path: f.path + ": " + field, err: f.err}
 	f.read(field, &o.values)
 	return o
+}
+
+// Len is the number of fields.
+func (f *Fields) Len() int { return len(f.values) }
+
+// Objects are the names of the fields that are objects, in order.
+func (f *Fields) Objects() []string {
+	var names []string
+	for name, raw := range f.values {
+		if raw[0] == '{' {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Tokens is a token id or a list of them; empty if missing or null.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func parse(t *testing.T, text string) *Fields {
@@ -50,7 +52,7 @@ func TestFields(t *testing.T) {
 
 func TestFieldsRefuse(t *testing.T) {
 	const text = `{"zero": 0, "minus": -1, "half": 0.5, "yes": true, "text": "a", "list": ["a", 1], "object": {"inner": -1, "nan": NaN},
-		"nan": NaN, "inf": Infinity, "low": -Infinity, "null": null, "ids": [1, 2.5], "hole": [1, null], "below": [-1], "huge": 1e999, "lines": [1,
+		"nan": NaN, "inf": Infinity, "low": -Infinity, "null": null, "ids": [1, 2.5], "hole": [1, null], "below": [-1], "huge": 1e999, "large": 1e308, "small": 1e-320, "lines": [1,
 
 		2], "long": "` + "0123456789012345678901234567890123456789012345678901234567890123456789" + `"}`
 	for _, c := range []struct {
@@ -64,6 +66,9 @@ func TestFieldsRefuse(t *testing.T) {
 		{func(f *Fields) { f.Int("text", 0, 5) }, `text is "a", want a number`},
 		{func(f *Fields) { f.Int("huge", 0, 5) }, "huge is 1e999, want a number"},
 		{func(f *Fields) { f.Float("zero") }, "zero is 0, want a number above 0"},
+		{func(f *Fields) { f.Float32("large") }, "large is 1e+308, want a number from 1.18e-38 to 3.4e+38"},
+		{func(f *Fields) { f.Float32("small") }, "small is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
+		{func(f *Fields) { f.Float32("zero") }, "zero is 0, want a number above 0"},
 		{func(f *Fields) { f.FloatOr("minus", 1) }, "minus is -1, want a number above 0"},
 		{func(f *Fields) { f.Float("yes") }, "yes is true, want a number"},
 		{func(f *Fields) { f.ZeroOr("minus") }, "minus is -1, want a number of at least 0"},
@@ -137,6 +142,29 @@ func TestReadFields(t *testing.T) {
 	}
 	if f, err := ReadFields(path); err != nil || f.Int("a", 0, 1) != 1 {
 		t.Error(err)
+	}
+}
+
+// What stands in place of the file is told, and nothing waits for a pipe.
+func TestReadFieldsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"link":      {func(path string) error { return os.Symlink("../blobs/0123", path) }, " is a link to ../blobs/0123, which is missing: download it again"},
+		"pipe":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, " is not a regular file: download it again"},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, " is not a regular file: download it again"},
+		"pointer": {func(path string) error {
+			return os.WriteFile(path, []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 663\n"), 0o600)
+		}, " is a git-lfs pointer, not the file itself: run `git lfs pull`"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := c.make(path); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadFields(path)
+		wantError(t, err, path+c.want)
 	}
 }
 

@@ -34,17 +34,20 @@ func openFile(path string) (*file, error) {
 
 // mapFile maps a file read-only. An empty file, which cannot be mapped, is nil.
 func mapFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, cannotOpen(path, err)
-	}
-	defer f.Close() // the mapping outlives the descriptor
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before opening: to open a pipe waits for its writer
 	if err != nil {
 		return nil, cannotOpen(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("weights: %s is not a regular file: download it again", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cannotOpen(path, err)
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	if info, err = f.Stat(); err != nil {
+		return nil, cannotOpen(path, err)
 	}
 	if info.Size() == 0 {
 		return nil, nil
@@ -116,9 +119,9 @@ func unfinished(dir string) string {
 	return fmt.Sprintf("; a download was not finished (%s)", few(found))
 }
 
-// lfsPointer reports whether a file is the text that git keeps in place of a
+// LFSPointer reports whether a file's bytes are the text that git keeps in place of a
 // large file until `git lfs pull` fetches it.
-func lfsPointer(file []byte) bool {
+func LFSPointer(file []byte) bool {
 	return bytes.HasPrefix(file, []byte("version https://git-lfs"))
 }
 

@@ -69,7 +69,7 @@ func parseHeader(file []byte) (map[string]entry, []byte, error) {
 
 // splitHeader returns the JSON text and what follows it.
 func splitHeader(file []byte) (text, body []byte, err error) {
-	if lfsPointer(file) {
+	if LFSPointer(file) {
 		return nil, nil, errPointer
 	}
 	if len(file) < 8 {

@@ -55,7 +55,7 @@ func readIndex(path string) (map[string]string, error) {
 // that the file's name begins.
 func parseIndex(text []byte) (map[string]string, error) {
 	switch {
-	case lfsPointer(text):
+	case LFSPointer(text):
 		return nil, errPointer
 	case len(text) > maxHeader:
 		return nil, fmt.Errorf("is %d bytes long, over the limit of %d: download it again", len(text), maxHeader)

@@ -66,7 +66,7 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		NopeDim:    f.Int("qk_nope_head_dim", 1, most),
 		RopeDim:    f.Int("qk_rope_head_dim", 2, mostSmall),
 		ValueDim:   f.Int("v_head_dim", 1, most),
-		Eps:        float32(f.Float("rms_norm_eps")),
+		Eps:        f.Float32("rms_norm_eps"),
 		TiedHead:   f.BoolOr("tie_word_embeddings", false),
 		MoE:        readMoE(f),
 	}
@@ -97,11 +97,7 @@ func refuse(f *model.Fields) {
 			f.Fail(field, "is true; projections with a bias are not supported")
 		}
 	}
-	scaling := f.Object("rope_parameters")
-	if scaling == nil {
-		scaling = f.Object("rope_scaling")
-	}
-	if scaling != nil && scaling.Has("mscale") != scaling.Has("mscale_all_dim") {
+	if scaling := rope.Parameters(f); scaling != nil && scaling.Has("mscale") != scaling.Has("mscale_all_dim") {
 		scaling.Fail("mscale", "and mscale_all_dim must both be set or both be absent: runtimes disagree on what one alone means")
 	}
 }
@@ -119,7 +115,7 @@ func readMoE(f *model.Fields) MoE {
 		Groups:     1,
 		TopGroups:  1,
 		Normalize:  f.BoolOr("norm_topk_prob", false),
-		Scale:      float32(f.Float("routed_scaling_factor")),
+		Scale:      f.Float32("routed_scaling_factor"),
 	}
 	e.SharedInner = e.Inner * f.IntOr("n_shared_experts", 0, 0, mostSmall)
 	f.Want("scoring_func", "softmax")

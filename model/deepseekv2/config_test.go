@@ -148,6 +148,9 @@ func TestReadConfigRefuses(t *testing.T) {
 		{groups(map[string]any{"n_group": 2, "topk_group": 3}), "topk_group is 3, want a whole number from 1 to 2"},
 		{groups(map[string]any{"n_group": 16, "topk_group": 1}), "num_experts_per_tok is 6, but a token may choose from 4 experts only"},
 		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2}}, `rope_scaling: rope_type is "linear"`},
+		{map[string]any{"rms_norm_eps": 1e308}, "rms_norm_eps is 1e+308, want a number from 1.18e-38 to 3.4e+38"},
+		{map[string]any{"routed_scaling_factor": 1e-320}, "routed_scaling_factor is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
+		{map[string]any{"rope_parameters": map[string]any{"rope_theta": 1e4}, "rope_scaling": map[string]any{"mscale": 1}}, "rope_scaling: mscale and mscale_all_dim must both be set"},
 		{yarn("mscale"), "rope_scaling: mscale and mscale_all_dim must both be set"},
 		{yarn("mscale_all_dim"), "rope_scaling: mscale and mscale_all_dim must both be set"},
 	} {

@@ -115,6 +115,9 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"head_dim": 8192}, "num_attention_heads gives heads of 8192 numbers; at most 4096 are supported"},
 		{map[string]any{"hidden_act": "gelu"}, `hidden_act is "gelu"; only "silu" is supported`},
 		{map[string]any{"use_sliding_window": true}, "use_sliding_window is true; sliding-window attention is not supported"},
+		{map[string]any{"layer_types": []string{"full_attention", "sliding_attention"}}, `layer_types has "sliding_attention"; only "full_attention" is supported`},
+		{map[string]any{"rms_norm_eps": 1e308}, "rms_norm_eps is 1e+308, want a number from 1.18e-38 to 3.4e+38"},
+		{map[string]any{"rms_norm_eps": 1e-320}, "rms_norm_eps is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
 		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2}}, `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`},
 	} {
 		if _, err := readConfig(t, change(t, c.fields)); err == nil || err.Error() != "qwen2: config.json: "+c.want {

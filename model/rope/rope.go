@@ -19,17 +19,51 @@ type Encoding struct {
 	MaxPositions int
 }
 
-// Read takes the encoding of width dim from a model's config.json:
-// rope_theta with rope_scaling, or rope_parameters as transformers 5 writes.
-func Read(f *model.Fields, dim int) Encoding {
-	params := f.Object("rope_parameters")
+// Parameters are what a model's config.json says beside rope_theta, nil if
+// nothing: rope_scaling, or rope_parameters as transformers 5 writes. Where both
+// stand, rope_scaling counts unless it is empty: users add it to stretch a
+// context. Of parameters by kind of layer, those of full attention count.
+// Source: transformers modeling_rope_utils.py, convert_rope_params_to_dict.
+func Parameters(f *model.Fields) *model.Fields {
+	params := f.Object("rope_scaling")
+	if params == nil || params.Len() == 0 {
+		params = f.Object("rope_parameters")
+	}
 	if params == nil {
-		params = f.Object("rope_scaling")
+		return nil
 	}
-	where := f
+	if params.Has(fullAttention) {
+		return params.Object(fullAttention)
+	}
+	for _, name := range params.Objects() {
+		params.Fail(name, "is an object; of parameters by kind of layer only those of %q are supported", fullAttention)
+	}
+	return params
+}
+
+const fullAttention = "full_attention"
+
+// thetaOf is the object that holds rope_theta.
+func thetaOf(f, params *model.Fields) *model.Fields {
 	if params != nil && params.Has("rope_theta") {
-		where = params
+		return params
 	}
+	if old := f.Object("rope_parameters"); !f.Has("rope_theta") && old != nil {
+		if old.Has(fullAttention) {
+			old = old.Object(fullAttention)
+		}
+		if old.Has("rope_theta") {
+			return old
+		}
+	}
+	return f
+}
+
+// Read takes the encoding of width dim from a model's config.json: Parameters
+// with rope_theta in them or beside them.
+func Read(f *model.Fields, dim int) Encoding {
+	params := Parameters(f)
+	where := thetaOf(f, params)
 	theta := where.Float("rope_theta")
 	if theta <= 1 {
 		where.Fail("rope_theta", "is %v, want a number above 1", theta)
@@ -98,7 +132,7 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 	m, all := p.ZeroOr("mscale"), p.ZeroOr("mscale_all_dim")
 	switch {
 	case p.Has("attention_factor"):
-		e.Scale = float32(p.Float("attention_factor"))
+		e.Scale = p.Float32("attention_factor")
 	case m > 0 && all > 0:
 		e.Scale = float32(yarnMScale(factor, m) / yarnMScale(factor, all))
 	default:
@@ -108,7 +142,7 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 		e.SoftmaxScale = yarnMScale(factor, all) * yarnMScale(factor, all)
 	}
 	e.MaxPositions = int(factor * float64(original))
-	if s := float64(e.Scale) * e.SoftmaxScale; math.IsInf(s, 0) || math.IsNaN(s) {
+	if !model.FitsFloat32(float64(e.Scale)) || !model.FitsFloat32(e.SoftmaxScale) {
 		p.Fail("mscale", "with factor and attention_factor gives %v and %v as scales", e.Scale, e.SoftmaxScale)
 	}
 }

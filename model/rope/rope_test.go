@@ -97,7 +97,14 @@ func TestSpellings(t *testing.T) {
 		`{"rope_theta": 1000000.0, "rope_scaling": {"rope_type": "yarn", "type": "linear", ` + numbers + `}}`,
 		`{"rope_theta": 1000000.0, "rope_parameters": {"rope_type": "yarn", ` + numbers + `}}`,
 		`{"rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}}`,
-		`{"rope_theta": 10000.0, "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}, "rope_scaling": {"type": "linear"}}`,
+		// rope_scaling, which users add, goes before rope_parameters; theta is where it is
+		`{"rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "rope_scaling": {"type": "yarn", ` + numbers + `}}`,
+		`{"rope_parameters": {"full_attention": {"rope_theta": 1000000.0}}, "rope_scaling": {"type": "yarn", ` + numbers + `}}`,
+		`{"rope_theta": 1000000.0, "rope_parameters": {"rope_theta": 10000.0}, "rope_scaling": {"type": "yarn", ` + numbers + `}}`,
+		`{"rope_theta": 10000.0, "rope_parameters": {"rope_theta": 10000.0}, "rope_scaling": {"type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}}`,
+		`{"rope_theta": 10000.0, "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}, "rope_scaling": null}`,
+		`{"rope_theta": 10000.0, "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}, "rope_scaling": {}}`,
+		`{"rope_parameters": {"sliding_attention": {"rope_theta": 10000.0}, "full_attention": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}}}`,
 		`{"rope_theta": 1000000.0, "rope_scaling": {"type": "yarn", "beta_fast": 32, "beta_slow": 1, "attention_factor": null, "truncate": true, ` + numbers + `}}`,
 	} {
 		if got := mustRead(t, config, 16); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -170,8 +177,13 @@ func TestRefuse(t *testing.T) {
 		yarn("factor", "1e9"):                            "rope_scaling: factor is 1e+09: 4096 positions times that are more than 2147483647",
 		yarn("original_max_position_embeddings", "null"): "rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default",
 		yarn("beta_fast", "5e-324"):                      "rope_scaling: beta_fast is 5e-324 and beta_slow 1, out of every dimension's reach",
-		yarn("attention_factor", "1e300"):                "rope_scaling: mscale with factor and attention_factor gives +Inf and 1 as scales",
-		yarn("attention_factor", "Infinity"):             "rope_scaling: attention_factor is NaN or infinite, want a number",
+		yarn("attention_factor", "1e300"):                "rope_scaling: attention_factor is 1e+300, want a number from 1.18e-38 to 3.4e+38",
+		yarn("attention_factor", "1e-320"):               "rope_scaling: attention_factor is 1e-320, want a number from 1.18e-38 to 3.4e+38",
+		yarn("mscale_all_dim", "1e30"):                   "rope_scaling: mscale with factor and attention_factor gives 1.1386294 and 1.9218120556728058e+58 as scales",
+		`{"rope_theta": 1e4, "rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}}`:  `rope_parameters: sliding_attention is an object; of parameters by kind of layer only those of "full_attention" are supported`,
+		`{"rope_parameters": {"rope_theta": 1e4}, "rope_scaling": {"type": "linear"}}`:        `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`,
+		`{"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "linear"}}}`: `rope_parameters: full_attention: rope_type is "linear"; supported are "default" and "yarn"`,
+		yarn("attention_factor", "Infinity"):                                                  "rope_scaling: attention_factor is NaN or infinite, want a number",
 	} {
 		if _, err := read(t, config, 16); err == nil || err.Error() != "config.json: "+want {
 			t.Errorf("%s:\n %v\nwant\n config.json: %s", config, err, want)
