@@ -110,13 +110,13 @@ func (c *Checkpoint) Bind(name string, shape ...int) (Tensor, error) {
 	}
 	e := f.tensors[name]
 	if !slices.Equal(e.shape, shape) {
-		return Tensor{}, fmt.Errorf("weights: %s holds tensor %s with shape %v, wanted %v: %s",
-			f.path, name, e.shape, shape, oneDownload)
+		return Tensor{}, fmt.Errorf("weights: %s holds tensor %s with shape %s, wanted %v: %s",
+			f.path, name, shown(e.shape), shape, oneDownload)
 	}
 	dtype, ok := floatTypes[e.dtype]
 	if !ok {
 		return Tensor{}, fmt.Errorf("weights: %s holds tensor %s %v as %s, wanted F32, F16 or BF16: use a checkpoint that is not quantised",
-			f.path, name, shape, e.dtype)
+			f.path, name, shape, shown(e.dtype))
 	}
 	c.bound[name] = true
 	return Tensor{Name: name, DType: dtype, Shape: slices.Clone(e.shape), Data: f.view(e), File: f.path}, nil
@@ -189,10 +189,14 @@ func noCheckpoint(dir string) error {
 // few joins the first names of a list that may be long.
 func few(names []string) string {
 	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
+	var first []string
+	for _, name := range names[:min(most, len(names))] {
+		first = append(first, shown(name))
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	if len(names) <= most {
+		return strings.Join(first, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(first, ", "), len(names)-most)
 }
 
 // count writes "1 byte", "2 bytes".

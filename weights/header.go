@@ -139,7 +139,7 @@ func decodeEntry(dec *json.Decoder) (entry, error) {
 	case len(fields) != 3:
 		return e, fmt.Errorf("it has only the fields %q of dtype, shape and data_offsets", slices.Sorted(maps.Keys(fields)))
 	case len(offsets) != 2 || offsets[0] > offsets[1]:
-		return e, fmt.Errorf("data_offsets %v are not a begin and an end", offsets)
+		return e, fmt.Errorf("data_offsets %s are not a begin and an end", shown(offsets))
 	}
 	e.begin, e.end = offsets[0], offsets[1]
 	return e, nil
@@ -158,12 +158,12 @@ func checkLayout(tensors map[string]entry) (end int, err error) {
 		e := tensors[name]
 		switch {
 		case e.begin < end:
-			return 0, fmt.Errorf("tensors %q and %q overlap in bytes %d to %d", previous, name, e.begin, min(end, e.end))
+			return 0, fmt.Errorf("tensors %s and %s overlap in bytes %d to %d", quoted(previous), quoted(name), e.begin, min(end, e.end))
 		case e.begin > end:
-			return 0, fmt.Errorf("%s unused before tensor %q", count(e.begin-end, "byte"), name)
+			return 0, fmt.Errorf("%s unused before tensor %s", count(e.begin-end, "byte"), quoted(name))
 		}
 		if err := checkSize(e); err != nil {
-			return 0, fmt.Errorf("tensor %q: %w", name, err)
+			return 0, fmt.Errorf("tensor %s: %w", quoted(name), err)
 		}
 		previous, end = name, e.end
 	}
@@ -178,12 +178,12 @@ func checkSize(e entry) error {
 	for _, d := range e.shape {
 		high, low := bits.Mul64(size, uint64(d))
 		if high != 0 {
-			return fmt.Errorf("shape %v of %s is more than 64 bits can count", e.shape, e.dtype)
+			return fmt.Errorf("shape %s of %s is more than 64 bits can count", shown(e.shape), e.dtype)
 		}
 		size = low
 	}
 	if have := uint64(e.end - e.begin); have != size {
-		return fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] hold %d", e.shape, e.dtype, size, e.begin, e.end, have)
+		return fmt.Errorf("shape %s of %s takes %d bytes, data_offsets [%d %d] hold %d", shown(e.shape), e.dtype, size, e.begin, e.end, have)
 	}
 	return nil
 }

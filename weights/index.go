@@ -86,8 +86,8 @@ func decodeIndex(text []byte) (map[string]string, error) {
 				return err
 			}
 			// A checkpoint must not reach files outside its folder.
-			if shard == "" || shard == "." || shard == ".." || strings.ContainsAny(shard, "/\\\x00") {
-				return fmt.Errorf("shard %q is not a plain file name", shard)
+			if shard == "" || shard == "." || shard == ".." || strings.ContainsAny(shard, `/\`) || shown(shard) != shard {
+				return fmt.Errorf("shard %s is not a plain file name", quoted(shard))
 			}
 			shardOf[name] = shard
 			return nil
@@ -120,15 +120,15 @@ func checkIndex(index string, shardOf map[string]string, files []*file) error {
 		for _, name := range slices.Sorted(maps.Keys(f.tensors)) {
 			switch shard, listed := shardOf[name]; {
 			case !listed:
-				return fmt.Errorf("weights: %s holds tensor %s, which %s does not list: %s", f.path, name, indexName, remedy)
+				return fmt.Errorf("weights: %s holds tensor %s, which %s does not list: %s", f.path, shown(name), indexName, remedy)
 			case shard != filepath.Base(f.path):
-				return fmt.Errorf("weights: %s holds tensor %s, which %s places in %s: %s", f.path, name, indexName, shard, remedy)
+				return fmt.Errorf("weights: %s holds tensor %s, which %s places in %s: %s", f.path, shown(name), indexName, shard, remedy)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(shardOf)) {
 		if _, ok := held[shardOf[name]].tensors[name]; !ok {
-			return fmt.Errorf("weights: %s places tensor %s in %s, which does not hold it: %s", index, name, shardOf[name], remedy)
+			return fmt.Errorf("weights: %s places tensor %s in %s, which does not hold it: %s", index, shown(name), shardOf[name], remedy)
 		}
 	}
 	return nil

@@ -36,11 +36,11 @@ func object(dec *json.Decoder, value func(key string) error) error {
 			return err
 		}
 		if seen[key] {
-			return fmt.Errorf("the key %q comes twice", key)
+			return fmt.Errorf("the key %s comes twice", quoted(key))
 		}
 		seen[key] = true
 		if err := value(key); err != nil {
-			return fmt.Errorf("%q: %w", key, err)
+			return fmt.Errorf("%s: %w", quoted(key), err)
 		}
 	}
 	_, err := next(dec) // the closing brace, or what More has stopped at
@@ -61,11 +61,11 @@ func naturals(dec *json.Decoder) ([]int, error) {
 		}
 		number, ok := token.(json.Number)
 		if !ok {
-			return nil, fmt.Errorf("%v is not a number", token)
+			return nil, fmt.Errorf("%s is not a number", shown(token))
 		}
 		n, err := strconv.ParseUint(number.String(), 10, 62)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a whole number from 0 to 2^62-1", number)
+			return nil, fmt.Errorf("%s is not a whole number from 0 to 2^62-1", shown(number))
 		}
 		numbers = append(numbers, int(n))
 	}
@@ -81,7 +81,7 @@ func word(dec *json.Decoder) (string, error) {
 	}
 	s, ok := token.(string)
 	if !ok {
-		return "", fmt.Errorf("%v is not a string", token)
+		return "", fmt.Errorf("%s is not a string", shown(token))
 	}
 	return s, nil
 }
@@ -93,7 +93,7 @@ func expect(dec *json.Decoder, bracket json.Delim) error {
 		return err
 	}
 	if token != bracket {
-		return fmt.Errorf("%v stands where %v should", token, bracket)
+		return fmt.Errorf("%s stands where %v should", shown(token), bracket)
 	}
 	return nil
 }
