@@ -178,7 +178,7 @@ func (f *Fields) Strings(field string) []string {
 // Want refuses any value of a field but one; a missing field counts as wanted.
 func (f *Fields) Want(field, value string) {
 	if got := f.StringOr(field, value); got != value && *f.err == nil {
-		f.Fail(field, "is %q; only %q is supported", got, value)
+		f.Fail(field, "is %.60q; only %q is supported", got, value)
 	}
 }
 

@@ -125,7 +125,7 @@ func readMoE(f *model.Fields) MoE {
 		e.Groups = f.Int("n_group", 1, e.Experts)
 		e.TopGroups = f.Int("topk_group", 1, e.Groups)
 	default:
-		f.Fail("topk_method", "is %q; supported are \"greedy\" and \"group_limited_greedy\"", method)
+		f.Fail("topk_method", "is %.60q; supported are \"greedy\" and \"group_limited_greedy\"", method)
 	}
 	if e.Experts%e.Groups != 0 {
 		f.Fail("n_routed_experts", "is %d, which n_group = %d does not divide", e.Experts, e.Groups)

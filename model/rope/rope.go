@@ -35,8 +35,8 @@ func Parameters(f *model.Fields) *model.Fields {
 	if params.Has(fullAttention) {
 		return params.Object(fullAttention)
 	}
-	for _, name := range params.Objects() {
-		params.Fail(name, "is an object; of parameters by kind of layer only those of %q are supported", fullAttention)
+	if kinds := params.Objects(); len(kinds) > 0 {
+		params.Fail(fullAttention, "is missing beside %.60q; only full attention is supported", kinds[0])
 	}
 	return params
 }
@@ -78,7 +78,7 @@ func Read(f *model.Fields, dim int) Encoding {
 	case "yarn":
 		e.yarn(params, theta, dim)
 	default:
-		params.Fail("rope_type", "is %q; supported are \"default\" and \"yarn\"", kind)
+		params.Fail("rope_type", "is %.60q; supported are \"default\" and \"yarn\"", kind)
 	}
 	return e
 }

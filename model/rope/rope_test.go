@@ -180,7 +180,7 @@ func TestRefuse(t *testing.T) {
 		yarn("attention_factor", "1e300"):                "rope_scaling: attention_factor is 1e+300, want a number from 1.18e-38 to 3.4e+38",
 		yarn("attention_factor", "1e-320"):               "rope_scaling: attention_factor is 1e-320, want a number from 1.18e-38 to 3.4e+38",
 		yarn("mscale_all_dim", "1e30"):                   "rope_scaling: mscale with factor and attention_factor gives 1.1386294 and 1.9218120556728058e+58 as scales",
-		`{"rope_theta": 1e4, "rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}}`:  `rope_parameters: sliding_attention is an object; of parameters by kind of layer only those of "full_attention" are supported`,
+		`{"rope_theta": 1e4, "rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}}`:  `rope_parameters: full_attention is missing beside "sliding_attention"; only full attention is supported`,
 		`{"rope_parameters": {"rope_theta": 1e4}, "rope_scaling": {"type": "linear"}}`:        `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`,
 		`{"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "linear"}}}`: `rope_parameters: full_attention: rope_type is "linear"; supported are "default" and "yarn"`,
 		yarn("attention_factor", "Infinity"):                                                  "rope_scaling: attention_factor is NaN or infinite, want a number",
