@@ -57,8 +57,11 @@ func (t *Tokenizer) EncodeChat(messages []Message, o ChatOptions) ([]int32, erro
 // render returns the rendered text and, when contents hold what could be read as a special token, the same text with
 // marks, else "".
 func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked string, err error) {
-	template := cmp.Or(o.Template, t.template)
-	if template == "" {
+	source := template{text: o.Template, path: "the given file"}
+	if o.Template == "" || o.Template == t.template.text {
+		source = t.template
+	}
+	if source.text == "" {
 		return "", "", fmt.Errorf("%s: %w", t.dir, t.noTemplate)
 	}
 	if err := validUTF8(messages, o); err != nil {
@@ -69,7 +72,7 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked stri
 		if err != nil {
 			return "", err
 		}
-		text, err := execute(template, variables)
+		text, err := source.execute(variables)
 		return text + edit(o.Prefill), err
 	}
 	needed := false
@@ -114,7 +117,7 @@ func validUTF8(messages []Message, o ChatOptions) error {
 			return err
 		}
 	}
-	return check(o.Prefill, "prefill")
+	return cmp.Or(check(o.Template, "the given chat template"), check(o.Prefill, "prefill"))
 }
 
 // variables are what a template sees; edit is applied to every string that does not come from the checkpoint.

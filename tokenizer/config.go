@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,40 +72,61 @@ func readToken(raw json.RawMessage, ids map[string]int32) (t token, err error) {
 	if err := json.Unmarshal(raw, &t.text); err != nil {
 		var object struct{ Content string }
 		if err := json.Unmarshal(raw, &object); err != nil {
-			return t, fmt.Errorf("neither a string nor an object with content: %w", err)
+			return t, errors.New("expected a text, an object with content, or null")
 		}
 		t.text = object.Content
 	}
 	id, ok := ids[t.text]
 	if !ok && t.text != "" {
-		return t, fmt.Errorf("%q is not in tokenizer.json", t.text)
+		return t, fmt.Errorf("%s is not in tokenizer.json", quoted(t.text))
 	}
 	t.id = id
 	return t, nil
 }
 
+// template is a chat template and the file that it comes from.
+type template struct {
+	text string // "" when there is none
+	path string
+}
+
 // readTemplate finds the chat template: chat_template.jinja, else what tokenizer_config.json holds, which is a text or a
 // list of named texts whose "default" is taken. A checkpoint without one can still encode, so why there is none is told
 // only to who asks for it.
-func readTemplate(dir string, raw json.RawMessage) (string, error) {
-	data, err := readFile(filepath.Join(dir, "chat_template.jinja"))
-	if err == nil {
-		return string(data), nil
+func readTemplate(dir string, raw json.RawMessage) (template, error) {
+	t := template{path: filepath.Join(dir, "chat_template.jinja")}
+	data, err := readFile(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if isNull(raw) || string(raw) == `""` {
+			return template{}, ErrNoTemplate
+		}
+		t.path = filepath.Join(dir, "tokenizer_config.json")
+		t.text, err = defaultTemplate(raw)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", t.path, err)
+		}
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+	if err != nil {
+		return template{}, err
 	}
-	if isNull(raw) || string(raw) == `""` {
-		return "", ErrNoTemplate
+	t.text = cmp.Or(t.text, string(data))
+	if t.text == "" {
+		return template{}, fmt.Errorf("the chat template of %s is empty: download it again, give one as a file, or use the text as it is", t.path)
 	}
-	var text string
+	if at := invalidUTF8(t.text); at >= 0 {
+		return template{}, fmt.Errorf("the chat template of %s is not UTF-8: byte %d is %#02x: download it again", t.path, at, t.text[at])
+	}
+	return t, nil
+}
+
+// defaultTemplate reads the field chat_template.
+func defaultTemplate(raw json.RawMessage) (text string, err error) {
 	if json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
-	path := filepath.Join(dir, "tokenizer_config.json")
 	var named []struct{ Name, Template string }
-	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", fmt.Errorf("%s: chat_template is neither a text nor a list of named texts: %w", path, err)
+	if json.Unmarshal(raw, &named) != nil {
+		return "", errors.New("chat_template is neither a text nor a list of objects with name and template")
 	}
 	var names []string
 	for _, t := range named {
@@ -113,20 +135,5 @@ func readTemplate(dir string, raw json.RawMessage) (string, error) {
 		}
 		names = append(names, t.Name)
 	}
-	return "", fmt.Errorf("%s: none of the chat templates (%s) is named default: give one as a file", path, strings.Join(names, ", "))
-}
-
-// readJSON reads an optional file.
-func readJSON(path string, into any) error {
-	data, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return "", fmt.Errorf("none of the chat templates (%s) is named default: give one as a file", quoted(strings.Join(names, ", ")))
 }

@@ -1,12 +1,10 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,8 +56,8 @@ func readSpec(dir string) (*spec, error) {
 		}
 		return nil, err
 	}
-	if err = json.Unmarshal(s.data, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+	if err = parseJSON(s.path, s.data, s); err != nil {
+		return nil, err
 	}
 	if err = errors.Join(s.check(), s.forgetLength()); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.path, err)
@@ -69,7 +67,7 @@ func readSpec(dir string) (*spec, error) {
 
 func (s *spec) check() error {
 	if s.Model.Type != "BPE" && s.Model.Type != "" {
-		return fmt.Errorf("model type %q is not supported, only byte-level BPE", s.Model.Type)
+		return fmt.Errorf("model type %s is not supported, only byte-level BPE", quoted(s.Model.Type))
 	}
 	if s.Model.Dropout != 0 {
 		return fmt.Errorf("model dropout %v would split text at random: set it to null", s.Model.Dropout)
@@ -101,11 +99,11 @@ func types(raw json.RawMessage, what string, known []string) ([]string, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+	if err := parseJSON(what, raw, &c); err != nil {
+		return nil, err
 	}
 	if !slices.Contains(known, c.Type) {
-		return nil, fmt.Errorf("unknown %s type %q: known are %s", what, c.Type, strings.Join(known, ", "))
+		return nil, fmt.Errorf("unknown %s type %s: known are %s", what, quoted(c.Type), strings.Join(known, ", "))
 	}
 	if c.Type != "Sequence" {
 		return []string{c.Type}, nil
@@ -140,12 +138,3 @@ func (s *spec) forgetLength() error {
 
 // isNull tells whether a JSON value is absent or null.
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
-
-// readFile is os.ReadFile that recognises a file whose content was not fetched.
-func readFile(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err == nil && bytes.HasPrefix(data, []byte("version https://git-lfs")) {
-		return nil, fmt.Errorf("%s is a git-lfs pointer, not the file: run git lfs pull", path)
-	}
-	return data, err
-}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/ardanlabs/jinja"
 )
@@ -22,43 +25,62 @@ const (
 	maxMacroDepth    = 200
 )
 
-// execute renders a template text. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
+// execute renders a template. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
 // strftime_now, namespace, loop controls) and reads no files. Known differences from Jinja: 2.0 is written as 2 and None as
 // nothing. The engine may panic on a malformed template: that is an error here.
-func execute(template string, variables map[string]jinja.Value) (text string, err error) {
-	if len(template) > maxTemplateBytes {
-		return "", fmt.Errorf("chat template: %d bytes are too long, the limit is %d", len(template), maxTemplateBytes)
+func (t template) execute(variables map[string]jinja.Value) (text string, err error) {
+	text, err = render(t.text, variables)
+	if at := invalidUTF8(text); err == nil && at >= 0 {
+		err = fmt.Errorf("it cuts a character in two: byte %d of what it renders is %#02x", at, text[at])
 	}
-	source, err := rewrite(template)
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", fmt.Errorf("chat template of %s: %w", t.path, err)
+	}
+	return text, nil
+}
+
+func render(source string, variables map[string]jinja.Value) (text string, err error) {
+	if len(source) > maxTemplateBytes {
+		return "", fmt.Errorf("%d bytes are too long, the limit is %d", len(source), maxTemplateBytes)
+	}
+	if source, err = rewrite(source); err != nil {
+		return "", err
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			text, err = "", fmt.Errorf("chat template: the template engine failed: %v", p)
+			text, err = "", fmt.Errorf("the template engine failed: %s", excerpt(fmt.Sprint(p)))
 		}
 	}()
 	compiled, err := jinja.Compile(source)
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", engineError(err)
 	}
 	guard(variables)
 	var raised error // kept apart: the engine puts its own words around errors
 	variables["raise_exception"] = jinja.NewCallable("raise_exception", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 		raised = errors.New("the template refuses these messages")
 		if len(args) > 0 && args[0].IsString() {
-			raised = fmt.Errorf("the template refuses these messages: %s", args[0].AsString())
+			raised = fmt.Errorf("the template refuses these messages: %s", quoted(args[0].AsString()))
 		}
 		return jinja.Undefined(), raised
 	})
 	text, err = compiled.RenderValues(variables)
 	if raised != nil {
-		err = raised
+		return "", raised
 	}
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", engineError(err)
 	}
 	return text, nil
+}
+
+// engineError repeats what the engine says, which can hold parts of the template, so that it is safe to print.
+func engineError(err error) error {
+	text := excerpt(err.Error())
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		text = strconv.Quote(text)
+	}
+	return errors.New(text)
 }
 
 // guard adds the functions that bound how deep macros call each other.

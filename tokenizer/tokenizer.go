@@ -27,8 +27,8 @@ type Tokenizer struct {
 	dir        string
 	vocab      vocabulary
 	config     config
-	template   string // "" when the checkpoint has none
-	noTemplate error  // why it has none
+	template   template
+	noTemplate error // why there is none
 
 	data    []byte // tokenizer.json, for library instances made later
 	nulSafe error  // why text with NUL cannot be encoded, or nil
@@ -72,7 +72,7 @@ func (t *Tokenizer) checkAdded(tokens []addedToken) error {
 		}
 		if len(ids) == 1 && ids[0] != token.ID {
 			return fmt.Errorf("%s/tokenizer.json: the added token %q has the id %d, but the vocabulary without gaps gives it %d",
-				t.dir, token.Content, token.ID, ids[0])
+				t.dir, excerpt(token.Content), token.ID, ids[0])
 		}
 	}
 	return nil
@@ -129,4 +129,4 @@ func (t *Tokenizer) IsSpecial(id int32) bool {
 }
 
 // Template is the checkpoint's chat template, "" when it has none.
-func (t *Tokenizer) Template() string { return t.template }
+func (t *Tokenizer) Template() string { return t.template.text }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,8 +26,12 @@ func (s *spec) vocabulary() (vocabulary, error) {
 	if v.ids == nil {
 		v.ids = map[string]int32{}
 	}
+	added := map[string]int32{}
 	for _, token := range s.AddedTokens {
-		v.ids[token.Content] = token.ID
+		if id, ok := added[token.Content]; ok && id != token.ID {
+			return v, fmt.Errorf("the added token %s has two ids, %d and %d: download the file again", quoted(token.Content), id, token.ID)
+		}
+		added[token.Content], v.ids[token.Content] = token.ID, token.ID
 		if token.Special {
 			v.special = append(v.special, token.ID)
 			v.control = append(v.control, token)
@@ -41,13 +46,16 @@ func (s *spec) vocabulary() (vocabulary, error) {
 	var size int32
 	for piece, id := range v.ids {
 		if id < 0 || id > maxID || piece == "" {
-			return v, fmt.Errorf("token %q has the id %d: pieces are not empty and ids lie in 0..%d", piece, id, maxID)
+			return v, fmt.Errorf("token %s has the id %d: pieces are not empty and ids lie in 0..%d", quoted(piece), id, maxID)
 		}
 		size = max(size, id+1)
 	}
 	v.pieces, v.texts = make([]string, size), make([]string, size)
 	alphabet := byteAlphabet()
 	for piece, id := range v.ids {
+		if v.pieces[id] != "" {
+			return v, v.shared()
+		}
 		v.pieces[id], v.texts[id] = piece, byteText(piece, alphabet)
 	}
 	// An added token stands for its content, also one made of letters of the alphabet: DeepSeek-V2 adds ø, a letter
@@ -56,6 +64,19 @@ func (s *spec) vocabulary() (vocabulary, error) {
 		v.pieces[token.ID], v.texts[token.ID] = token.Content, token.Content
 	}
 	return v, v.checkBytes(alphabet)
+}
+
+// shared says which id has two pieces: its text would depend on chance.
+func (v *vocabulary) shared() error {
+	owner := map[int32]string{}
+	for _, piece := range slices.Sorted(maps.Keys(v.ids)) { // so that the message is always the same
+		id := v.ids[piece]
+		if first, ok := owner[id]; ok {
+			return fmt.Errorf("the tokens %s and %s have the same id %d: download the file again", quoted(first), quoted(piece), id)
+		}
+		owner[id] = piece
+	}
+	return nil
 }
 
 // checkBytes makes sure that each byte of UTF-8 text has a token: BPE silently drops what has none.

@@ -1,0 +1,92 @@
+package tokenizer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// readFile is os.ReadFile that recognises a file whose content was not fetched. Only a file that is not there at all is
+// fs.ErrNotExist.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path) // before it is opened: a pipe would wait for a writer
+	if errors.Is(err, fs.ErrNotExist) {
+		if target, linkErr := os.Readlink(path); linkErr == nil { // a snapshot of the Hugging Face cache holds links
+			return nil, fmt.Errorf("%s is a link to %s, which is missing: download it again", path, target)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: download it again", path)
+	}
+	data, err := os.ReadFile(path)
+	if err == nil && bytes.HasPrefix(data, []byte("version https://git-lfs")) {
+		return nil, fmt.Errorf("%s is a git-lfs pointer, not the file: run git lfs pull", path)
+	}
+	return data, err
+}
+
+// readJSON reads an optional file.
+func readJSON(path string, into any) error {
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return parseJSON(path, data, into)
+}
+
+// parseJSON is json.Unmarshal whose errors name the text and what it should hold, not types of Go.
+func parseJSON(name string, text []byte, into any) error {
+	err := json.Unmarshal(text, into)
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%s is not JSON: byte %d: %w: download it again", name, syntax.Offset, err)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s: %s is %s, expected %s", name, cmp.Or(kind.Field, "the whole"), excerpt(kind.Value), expected(kind.Type.Kind()))
+	}
+	return err
+}
+
+func expected(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Int32:
+		return "a whole number below 2147483648"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "a text"
+}
+
+// maxExcerpt bounds how much of a text from a checkpoint an error repeats, in bytes.
+const maxExcerpt = 200
+
+// excerpt is the beginning of a text.
+func excerpt(text string) string {
+	if len(text) <= maxExcerpt {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
+}
+
+// quoted is the beginning of a text from a checkpoint as an error may show it: control characters are escaped.
+func quoted(text string) string { return strconv.Quote(excerpt(text)) }
