@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/daulet/tokenizers"
@@ -19,7 +20,7 @@ type EncodeOptions struct {
 }
 
 // Encode turns text into ids. Text that is not UTF-8 is refused with the offset of its first wrong byte, never
-// repaired or cut. NUL bytes are kept; should a tokenizer.json make that impossible they are refused alike.
+// repaired or cut; so is a run of more than 1 MiB of white space. NUL bytes are kept; should a tokenizer.json make that impossible they are refused alike.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, fmt.Errorf("text is not UTF-8: byte %d is %#02x", at, text[at])
@@ -38,8 +39,29 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
 	return ids, nil
 }
 
+// maxSpace is the longest run of white space, in bytes. The library splits text by patterns such as \s*[\r\n]+, which go
+// back over such a run byte by byte; the regular-expression library gives up after 10,000,000 steps of one match, which ends
+// the program. (Runs of 11,000,000 equal letters, digits, signs or newlines were seen to pass.)
+const maxSpace = 1 << 20
+
+// longSpace is the offset of the first run of white space that is too long, or -1.
+func longSpace(text string) int {
+	begin := 0
+	for at, r := range text {
+		if !unicode.IsSpace(r) {
+			begin = at + utf8.RuneLen(r)
+		} else if at+utf8.RuneLen(r)-begin > maxSpace {
+			return begin
+		}
+	}
+	return -1
+}
+
 // encode passes valid UTF-8 to the library.
 func (t *Tokenizer) encode(text string, controlAsText, addSpecial bool) ([]int32, error) {
+	if at := longSpace(text); at >= 0 {
+		return nil, fmt.Errorf("more than %d bytes of white space follow each other from byte %d of the text, which the library cannot split: remove some", maxSpace, at)
+	}
 	m := mode{controlAsText: controlAsText}
 	if at := strings.IndexByte(text, 0); at >= 0 {
 		var err error
