@@ -23,31 +23,53 @@ import (
 // of numbers, at places that their names choose: memory is that of the largest
 // tensor.
 type Dummy struct {
-	seed uint64
-	pool []byte // BF16; grows, never changes: tensors that were handed out view it
+	seed    uint64
+	hollow  bool
+	tensors int    // handed out
+	bytes   int64  // of those
+	pool    []byte // BF16; grows, never changes: tensors that were handed out view it
 }
 
 const (
 	dummyDeviation = 0.02    // initializer_range
 	dummySpread    = 1 << 20 // places that a tensor may begin at
+
+	// What a config.json may ask for: beyond any model, within what int64 and
+	// the memory of their descriptions can hold.
+	dummyTensors = 1 << 20
+	dummyBytes   = 1 << 50
 )
 
 // NewDummy makes the numbers of a seed.
 func NewDummy(seed uint64) *Dummy { return &Dummy{seed: seed} }
 
+// Shapes is a dummy whose tensors have no numbers, only shapes, for those who
+// count: their Data is nil and nothing is allocated.
+func (d *Dummy) Shapes() *Dummy { return &Dummy{seed: d.seed, hollow: true} }
+
 // Has reports true: no tensor is missing.
 func (d *Dummy) Has(string) bool { return true }
 
-// Bind makes up a tensor.
+// Bind makes up a tensor. More than 2²⁰ tensors, or 2⁵⁰ bytes in all, is an
+// error.
 func (d *Dummy) Bind(name string, shape ...int) (Tensor, error) {
 	n := 1
 	for _, s := range shape {
-		if s < 0 || s > 0 && n > (1<<46)/s {
-			return Tensor{}, fmt.Errorf("weights: tensor %s cannot have the shape %v", name, shape)
+		if s < 0 || s > 0 && n > (1<<45)/s {
+			return Tensor{}, fmt.Errorf("weights: tensor %s cannot have the shape %v: check the sizes in config.json", name, shape)
 		}
 		n *= s
 	}
+	d.tensors++
+	d.bytes += 2 * int64(n)
+	if d.tensors > dummyTensors || d.bytes > dummyBytes {
+		return Tensor{}, fmt.Errorf("weights: with tensor %s the model has %s of %d TiB in all, too many: check the sizes in config.json",
+			name, count(d.tensors, "tensor"), d.bytes>>40)
+	}
 	t := Tensor{Name: name, DType: device.BF16, Shape: slices.Clone(shape)}
+	if d.hollow {
+		return t, nil
+	}
 	if strings.HasSuffix(name, "norm.weight") {
 		t.Data = slices.Repeat([]byte{0x80, 0x3f}, n) // 1
 		return t, nil

@@ -55,6 +55,29 @@ func TestDummy(t *testing.T) {
 	}
 }
 
+// Shapes has every tensor at no cost, up to what a model can be.
+func TestDummyShapes(t *testing.T) {
+	d := NewDummy(1).Shapes()
+	got, err := d.Bind("large", 1<<20, 1<<25)
+	if err != nil || got.Data != nil || len(got.Shape) != 2 || got.DType != device.BF16 || d.Fingerprint() != NewDummy(1).Fingerprint() {
+		t.Errorf("%v, %d bytes of data, shape %v", err, len(got.Data), got.Shape)
+	}
+	for err == nil && d.tensors < 100 {
+		_, err = d.Bind("large", 1<<20, 1<<25)
+	}
+	const want = "weights: with tensor large the model has 17 tensors of 1088 TiB in all, too many: check the sizes in config.json"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	d, err = d.Shapes(), nil
+	for err == nil && d.tensors < 2*dummyTensors {
+		_, err = d.Bind("small", 1)
+	}
+	if err == nil || d.tensors != dummyTensors+1 {
+		t.Errorf("%d tensors: %v", d.tensors, err)
+	}
+}
+
 // checkNormal checks moments of n numbers to five standard errors, and that
 // neighbours do not go together.
 func checkNormal(t *testing.T, x []float64) {

@@ -30,6 +30,19 @@ func contextSize(prompt, maxTokens, asked int, strict bool, cfg model.Config) (i
 	return min(prompt+maxTokens, max(limit-1, prompt)), nil
 }
 
+// inspectContext is inspect's context unless -c names one.
+const inspectContext = 4096
+
+// withinLimit refuses a context (-c) above the model's limit. The one that
+// inspect takes unasked is cut instead: it may be more than a small model has.
+func withinLimit(context int, cfg model.Config) (int, error) {
+	limit := cfg.MaxPositions
+	if context > limit && context != inspectContext {
+		return 0, usagef("-c %d: the model's limit is %d tokens: give less%s", context, limit, stretch(context, cfg))
+	}
+	return min(context, limit), nil
+}
+
 // Context of Qwen2.5 as published, and how far its model card stretches it.
 const (
 	qwenPositions = 32768

@@ -8,6 +8,7 @@ import (
 	"blitzen/device"
 	"blitzen/model"
 	"blitzen/sample"
+	"blitzen/weights"
 )
 
 // need is the memory that a model takes on a device, in bytes, counted by
@@ -88,6 +89,10 @@ func spaceOf(dev device.Device) space {
 // chunk prompt tokens at once. With chunk 0 it halves what the device takes at
 // most until scratch is small enough and all fits.
 func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) (need, error) {
+	context, err := withinLimit(context, l.Config)
+	if err != nil {
+		return need{}, err
+	}
 	rows := min(max(chunk, 1), context)
 	if chunk == 0 {
 		rows = min(s.rows, context)
@@ -103,6 +108,9 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 		}
 		n.row += teams
 		n.workspace = s.workspace
+		if n.row > mostCache/int64(context) {
+			return n, fmt.Errorf("a cache of %d bytes a token for %d tokens is impossible: check the sizes in config.json", n.row, context)
+		}
 		if chunk > 0 || rows <= rowsMin || n.fits(s) && n.scratch <= scratchMost {
 			return n, nil
 		}
@@ -110,10 +118,21 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 	}
 }
 
+// mostCache is beyond any machine; sums of a few cannot overflow.
+const mostCache = 1 << 60
+
+// source is the weights to count: made-up ones without their numbers.
+func (l *loaded) source() model.Source {
+	if dummy, ok := l.Checkpoint.(*weights.Dummy); ok {
+		return dummy.Shapes()
+	}
+	return l.Checkpoint
+}
+
 // count makes the model and sessions on a meter.
 func (l *loaded) count(d device.DType, rows, context int) (need, error) {
 	meter := device.NewMeter(d)
-	m, err := l.plan.load(meter, l.Checkpoint, rows)
+	m, err := l.plan.load(meter, l.source(), rows)
 	if err != nil {
 		return need{}, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,52 @@ func TestRefusal(t *testing.T) {
 	s.free = 1 << 50
 	if got := n.longest(s); got != n.limit {
 		t.Errorf("%d tokens, the model's limit is %d", got, n.limit)
+	}
+}
+
+// Counting takes no memory for made-up weights, and sizes that no machine has
+// are refused.
+func TestNeedOfDummy(t *testing.T) {
+	dir := t.TempDir()
+	const config = `{"architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": true,
+		"num_attention_heads": 1024, "max_position_embeddings": 2147483647, "hidden_size": 4194304, "vocab_size": VOCAB, "intermediate_size": 1, "num_hidden_layers": LAYERS}`
+	for _, c := range []struct{ vocab, layers, want string }{
+		{"1000000", "1", ""}, // q_proj alone takes 32 TiB
+		{"16777216", "1", "qwen2: weights: tensor model.embed_tokens.weight cannot have the shape [16777216 4194304]: check the sizes in config.json"},
+		{"1000000", "100", " TiB in all, too many: check the sizes in config.json"},
+	} {
+		write(t, dir+"/config.json", strings.NewReplacer("VOCAB", c.vocab, "LAYERS", c.layers).Replace(config))
+		before := allocated()
+		o := generate(t, "", "inspect", dir, "--load-format", "dummy")
+		if took := allocated() - before; took > 64<<20 { // flags, goroutines and the meter's tensors
+			t.Errorf("%v: %d bytes", c, took)
+		}
+		if o.code == 0 != (c.want == "") || !strings.Contains(o.errors, c.want) {
+			t.Errorf("%v: exit code %d: %s%s", c, o.code, o.out, o.errors)
+		}
+	}
+}
+
+// allocated is the bytes that the heap has ever given out.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// A context that the model does not have is refused before it is multiplied.
+func TestNeedRefusesContext(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	for _, context := range []string{"32769", "9223372036854775807"} {
+		o := generate(t, "", "inspect", m, "-c", context)
+		if want := "generate: -c " + context + ": the model's limit is 32768 tokens: give less"; o.code != 2 || !strings.HasPrefix(o.errors, want) {
+			t.Errorf("exit code %d: %s\nwant 2: %s", o.code, o.errors, want)
+		}
+	}
+	dir := checkpoint(t, "qwen2_tied_gqa")
+	setField(t, dir, "max_position_embeddings", 1000)
+	if out := answer(t, "", "inspect", dir).out; !strings.Contains(out, "for 1000 tokens") {
+		t.Errorf("a model of 1000 tokens:\n%s", out)
 	}
 }
 
