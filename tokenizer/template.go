@@ -12,19 +12,6 @@ import (
 	"github.com/ardanlabs/jinja"
 )
 
-// Names of functions that the rewriting of a template puts into macros.
-const (
-	enterMacro = "__enter_macro"
-	leaveMacro = "__leave_macro"
-)
-
-// Bounds on a template, far beyond any published one: they keep a broken template from overflowing the stack, which
-// would end the program.
-const (
-	maxTemplateBytes = 256 << 10
-	maxMacroDepth    = 200
-)
-
 // execute renders a template. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
 // strftime_now, namespace, loop controls) and reads no files. Known differences from Jinja: 2.0 is written as 2 and None as
 // nothing. The engine may panic on a malformed template: that is an error here.
@@ -55,7 +42,9 @@ func render(source string, variables map[string]jinja.Value) (text string, err e
 	if err != nil {
 		return "", engineError(err)
 	}
-	guard(variables)
+	if err := new(guard).addTo(variables); err != nil {
+		return "", err
+	}
 	var raised error // kept apart: the engine puts its own words around errors
 	variables["raise_exception"] = jinja.NewCallable("raise_exception", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 		raised = errors.New("the template refuses these messages")
@@ -81,22 +70,6 @@ func engineError(err error) error {
 		text = strconv.Quote(text)
 	}
 	return errors.New(text)
-}
-
-// guard adds the functions that bound how deep macros call each other.
-func guard(variables map[string]jinja.Value) {
-	depth := 0
-	step := func(name string, by int) {
-		variables[name] = jinja.NewCallable(name, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-			depth += by
-			if depth > maxMacroDepth {
-				return jinja.Undefined(), fmt.Errorf("macros call each other more than %d deep", maxMacroDepth)
-			}
-			return jinja.NewString(""), nil
-		})
-	}
-	step(enterMacro, 1)
-	step(leaveMacro, -1)
 }
 
 // jsonValue converts a JSON text, keeping the order of its keys; edit is applied to each string and key in it.

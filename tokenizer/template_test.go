@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -98,8 +97,6 @@ func TestTemplateFiles(t *testing.T) {
 	}
 }
 
-var longNumber = regexp.MustCompile(`[0-9]{5}`)
-
 // A template may fail, never panic or hang.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
@@ -113,9 +110,6 @@ func FuzzTemplate(f *testing.F) {
 	}
 	tok := open(f, "../models/needle-qwen2")
 	f.Fuzz(func(t *testing.T, template string) {
-		if strings.ContainsAny(template, "*") || longNumber.MatchString(template) {
-			return // repetition and ranges may exhaust memory, as in Jinja
-		}
 		_, _ = tok.Render([]Message{{Role: "user", Content: "hi"}}, ChatOptions{Template: template})
 	})
 }

@@ -5,6 +5,13 @@
 // invalid UTF-8, skips unknown ids and has no look-up, so those are taken care of here, and decoding is a table of each
 // token's bytes. tokenizer.json alone decides how text is split: tokenizer_class is not looked at.
 //
+// A chat template is a program from the checkpoint. Its loops, calls, values and output are bounded (guard.go), so that it
+// cannot stop this program by a value that contains itself, a deep recursion, a loop without end or a text that doubles.
+// Not bounded is what one expression does inside the template engine: replace, join and format on long texts can need
+// memory by the product of their lengths, and filters over long lists (select, map, "for ... if") inside loops can take
+// hours; a rendering cannot be interrupted. Nor are the patterns of tokenizer.json bounded: the library ends the program
+// when one needs more than 10,000,000 steps for a match. Use a checkpoint of unknown origin in a process with limits.
+//
 // Terms: a special (control) token is an added token marked special, such as <|im_end|>; a piece is a token as
 // tokenizer.json spells it, where a byte-level vocabulary writes a space as Ġ.
 package tokenizer

@@ -89,7 +89,7 @@ func (w *rewriter) tag(kind byte) error {
 		w.close(w.at+end, kind)
 		return nil
 	}
-	var body strings.Builder
+	var body, code strings.Builder // code is body with its texts left out
 	depth := 0
 	for at := w.at; at < len(w.src); {
 		c := w.src[at]
@@ -97,6 +97,9 @@ func (w *rewriter) tag(kind byte) error {
 		case depth == 0 && strings.HasPrefix(w.src[at:], closing(kind)):
 			if indented.MatchString(body.String()) {
 				return fmt.Errorf("line %d: tojson with an indent is not supported", line)
+			}
+			if err := bounded(kind, code.String()); err != nil {
+				return fmt.Errorf("line %d: %w", line, err)
 			}
 			w.emit(kind, body.String())
 			w.close(at, kind)
@@ -110,7 +113,13 @@ func (w *rewriter) tag(kind byte) error {
 				return fmt.Errorf("line %d: %w", line, err)
 			}
 			body.WriteString(quote(value))
+			code.WriteString(`""`)
 			at = next
+			continue
+		case c == '|' && indent.MatchString(w.src[at:]):
+			body.WriteString("|" + indentBy)
+			code.WriteByte('|')
+			at += len(indent.FindString(w.src[at:]))
 			continue
 		case c == '{':
 			depth++
@@ -122,6 +131,7 @@ func (w *rewriter) tag(kind byte) error {
 			c = ' ' // emit adds the newlines
 		}
 		body.WriteByte(c)
+		code.WriteByte(c)
 		at++
 	}
 	return fmt.Errorf("line %d: tag without %s", line, closing(kind))
@@ -174,17 +184,10 @@ func (w *rewriter) text(text string) {
 	}
 }
 
-// emit writes a tag. A macro counts its depth (see guard).
+// emit writes a tag (see guard).
 func (w *rewriter) emit(kind byte, body string) {
-	word := strings.TrimSpace(body)
-	if kind == '%' && strings.HasPrefix(word, "endmacro") {
-		w.out.WriteString("{{" + leaveMacro + "()}}")
-	}
-	w.out.WriteString("{" + string(kind) + " " + body + strings.Repeat("\n", w.missing) + " " + closing(kind))
+	w.out.WriteString(watched(kind, body, strings.Repeat("\n", w.missing)))
 	w.missing = 0
-	if kind == '%' && strings.HasPrefix(word, "macro") {
-		w.out.WriteString("{{" + enterMacro + "()}}")
-	}
 }
 
 // quote writes a string literal as the engine reads it.

@@ -1,0 +1,80 @@
+package tokenizer
+
+import (
+	"strings"
+	"testing"
+)
+
+// Templates that would end the program, or never end, fail.
+func TestHostileTemplates(t *testing.T) {
+	tok := open(t, "../models/needle-qwen2")
+	double := "{% set ns = namespace(x=START) %}{% for i in range(60) %}{% set ns.x = STEP %}{% endfor %}{{ ns.x }}"
+	doubling := func(start, step string) string {
+		return strings.NewReplacer("START", start, "STEP", step).Replace(double)
+	}
+	const long = "larger than 16"
+	for template, want := range map[string]string{
+		"{% set x = [] %}{{ x.append(x) }}{{ x }}":                                                             "line 1: .append is not supported",
+		"{% set x = [1] %}\n{{ x .\tinsert(0, x) == x }}":                                                      "line 2: .insert is not supported",
+		"{% set x = {} %}{% set f = x.update %}{{ f({'a': x}) }}{{ x | tojson }}":                              ".update is not supported",
+		"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}":                                                "a namespace inside another value",
+		"{% set ns = namespace() %}{% set ns.a = [{'b': ns}] %}{{ ns | tojson }}":                              "a namespace inside another value",
+		"{% set m = messages[0] %}{% set m.a = m %}{{ m == m }}":                                               "anything but a namespace",
+		"{% set n = namespace() %}{{ [n] }}":                                                                   "a namespace inside another value",
+		`{{ "a" * 10000000000 }}`:                                                                              "one multiplication in a tag",
+		`{% set n = 10000000000 %}{{ "a" * n }}`:                                                               "one multiplication in a tag",
+		`{{ "a" * 999 * 999 * 999 }}`:                                                                          "one multiplication in a tag",
+		`{{ "a" * 2 * messages[0].n }}`:                                                                        "one multiplication in a tag",
+		"{{ 'a\nb' | indent(10000000000) }}":                                                                   "indent needs a width in 0..100",
+		"{{ 'a\nb' |\n indent(first=true, width=-1) }}":                                                        "indent needs a width in 0..100",
+		"{% for i in range(10**12) %}{% endfor %}":                                                             "range needs one to three whole numbers",
+		"{% for i in range(1000000000000) %}{% endfor %}":                                                      "a range has more than",
+		"{{ range(0, -1000000000000, -1) | length }}":                                                          "a range has more than",
+		"{{ range(1, 2, 0) }}":                                                                                 "range cannot go",
+		"{% for i in range(9223372036854775807, 0, -9223372036854775807) %}{% endfor %}":                       "range cannot go",
+		doubling("'ab'", "ns.x + ns.x"):                                                                        long,
+		doubling("'ab'", "ns.x ~ ns.x"):                                                                        long,
+		doubling("[1]", "ns.x + ns.x"):                                                                         long,
+		doubling("[1]", "[ns.x, ns.x]"):                                                                        long,
+		"{% set x = 'a' %}" + strings.Repeat("{% set x = x ~ x %}", 60):                                        long,
+		"{% macro f(x, n=0) %}{{ f([x, x]) }}{% endmacro %}{{ f(1) }}":                                         long,
+		strings.Repeat("{% for y in [[y, y]] %}", 60) + "{{ y == y }}" + strings.Repeat("{% endfor %}", 60):    long,
+		strings.Repeat("{% for i in range(1000) %}", 9) + strings.Repeat("{% endfor %}", 9):                    "loops and macros take more than",
+		"{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(100) }}":          "loops and macros take more than",
+		"{% macro f(a=f()) %}{% endmacro %}{{ f() }}":                                                          "a macro's default value",
+		"{% macro f(a=1, b=1|f) %}{% endmacro %}{{ f() }}":                                                     "a macro's default value",
+		"{% for i in range(100000) %}" + strings.Repeat("x", 1000) + "{% endfor %}":                            "it prints more than 16",
+		"{{ ''" + strings.Repeat(" ~ 'a'", 101) + " }}":                                                        "more than 100 additions",
+		"{% set ns = namespace(x=1) %}{% for i in range(2000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}": "nested more than",
+	} {
+		text, err := tok.Render([]Message{{Role: "user", Content: "hi"}}, ChatOptions{Template: template})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %.60q, %v, want an error with %q", template, text, err, want)
+		}
+	}
+}
+
+// The guard does not change what templates do.
+func TestGuardedTemplates(t *testing.T) {
+	tok := open(t, "../models/needle-qwen2")
+	for template, want := range map[string]string{
+		"{{ '.append(x) a*b | indent' }}":                                                                      ".append(x) a*b | indent",
+		"{{ '-' * 3 }}{{ 2 * 4 }}{% set n = 5 %}{{ 10 * n }}{{ 2**3 }}":                                        "---8508",
+		"{{ 'a\nb' | indent }};{{ 'a\nb' | indent(2, true) }};{{ 'a\nb'|indent(width=1, first=true) }}":        "a\n    b;  a\n  b; a\n b",
+		"{% for i in range(5, -1, -2) %}{{ i }}{% endfor %}{{ range(2, 4) }}":                                  "531[2, 3]",
+		"{% set ns = namespace(b=1, a=[2]) %}{% set ns.a = ns.a + [ns.b == 1] %}{{ ns.a }}":                    "[2, True]",
+		"{% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}{{ undefined }}{{ none }}":                "x1",
+		"{% macro f(a, b='(|') %}<{{ caller(a) }}{{ b }}>{% endmacro %}{% call(x) f(1) %}{{ x }}{% endcall %}": "<1(|>",
+		"{% set x %}a{% endset %}{% set y = x if x == 'a' else 'b' %}{{ y }}":                                  "a",
+	} {
+		got, err := tok.Render(nil, ChatOptions{Template: template})
+		if err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", template, got, err, want)
+		}
+	}
+	// Large messages make room for themselves.
+	long := strings.Repeat("long ", 8<<20)
+	if got, err := tok.Render([]Message{{Role: "user", Content: long}}, ChatOptions{Template: "{% set c = messages[0].content %}{{ c }}{{ c }}"}); err != nil || got != long+long {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
