@@ -46,6 +46,7 @@ type gpu struct {
 	upload  *uploader
 	fetches *fetches
 	scratch *scratch
+	steps   *scratch // between the operations that one operation is made of
 	kernels *kernels
 
 	recording *recording // of the Record under way, or nil
@@ -91,6 +92,7 @@ func (d *gpu) start(c card) (err error) {
 	}
 	d.fetches = newFetches(d.stream)
 	d.scratch = &scratch{stream: d.stream, poison: d.opts.Sync}
+	d.steps = &scratch{stream: d.stream, poison: d.opts.Sync}
 	target, err := newTarget(c.capability)
 	if err != nil {
 		return err
@@ -189,8 +191,10 @@ func (d *gpu) Close() error {
 	if d.kernels != nil {
 		errs = append(errs, d.kernels.close())
 	}
-	if d.scratch != nil {
-		errs = append(errs, d.scratch.close())
+	for _, s := range []*scratch{d.scratch, d.steps} {
+		if s != nil {
+			errs = append(errs, s.close())
+		}
 	}
 	for b := range d.live {
 		errs = append(errs, d.giveBack(b))

@@ -185,6 +185,13 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 // blocks is a grid of one dimension.
 func blocks(x, threads int) driver.Grid { return driver.Grid{X: x, Y: 1, Z: 1, Threads: threads} }
 
+// early lets a kernel begin before the one ahead of it has ended, where the card
+// can: it must call wait_for_previous (kernels/early.cuh).
+func (k *kernels) early(g driver.Grid) driver.Grid {
+	g.Early = k.overlaps()
+	return g
+}
+
 // ceil is a/b rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
 

@@ -107,7 +107,7 @@ func (d *gpu) explain(err error, size int) error {
 	}
 	const mib = 1 << 20
 	return fmt.Errorf("out of GPU memory: %d MiB wanted, %d of %d MiB free; tensors hold %d MiB, scratch %d MiB: use a shorter context or a smaller type (%w)",
-		(size+mib-1)/mib, free/mib, total/mib, d.stats.Used/mib, d.scratch.held/mib, err)
+		(size+mib-1)/mib, free/mib, total/mib, d.stats.Used/mib, (d.scratch.held+d.steps.held)/mib, err)
 }
 
 // Free implements device.Device. A tensor that a live step uses is kept, and

@@ -47,7 +47,8 @@ func (c *call) attentionTypes(q, keys, v *device.Tensor, heads int) *call {
 	return c.set("HEADS", heads).set("VEC", vector)
 }
 
-func (k *kernels) attendFew(a device.AttendArgs) error {
+// attendFewPlain takes any types, sizes and alignments.
+func (k *kernels) attendFewPlain(a device.AttendArgs) error {
 	tokens, heads, keyHeads := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0]
 	group := heads / keyHeads
 	atOnce := min(group, headsAtOnce)

@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"math"
+
 	"blitzen/cuda/driver"
 	"blitzen/device"
 )
@@ -91,12 +93,8 @@ func (k *kernels) gemvGroup(dst, x *device.Tensor, w device.Weight, add bool) er
 	}
 	c := k.call("gemv").as("DST", dst.DType).as("SRC", x.DType).as("W", w.Parts[0].DType).as("BIAS", biasType(w))
 	vector := vectorOf(16/w.Parts[0].DType.Size(), append([]*device.Tensor{x}, w.Parts...)...)
-	outs := 1
-	if tokens > 2 { // rows of x are read again for every output
-		outs = 2
-	}
-	split := gemvSplit(w.Out()/outs, in, vector)
-	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", outs).set("SPLIT", split).set("UNROLL", max(1, 4/outs))
+	shape := k.gemvShape(tokens, w.Out(), in, vector, w.Parts[0].DType)
+	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
 	args := gemvArgs{dst: c.mat(dst), x: c.mat(x), in: int32(in)}
 	if add {
 		args.add = 1
@@ -113,9 +111,46 @@ func (k *kernels) gemvGroup(dst, x *device.Tensor, w device.Weight, add bool) er
 			args.parts[i].bias = c.vec(w.Bias[i])
 		}
 		column += p.Shape[0]
-		block += ceil(p.Shape[0], 8/split*outs)
+		block += ceil(p.Shape[0], 8/shape.split*shape.outs)
 	}
-	return launch(c, "gemv", blocks(block, threads), 0, &args)
+	return launch(c, "gemv", k.early(blocks(block, threads)), 0, &args)
+}
+
+// gemvShape says how warps share outputs: split of them outs outputs, with so
+// many loads ahead.
+type gemvShape struct{ outs, split, ahead int }
+
+// gemvShapes are tried in this order; resident is how many blocks of it a
+// multiprocessor holds.
+var gemvShapes = []struct {
+	gemvShape
+	resident int
+}{{gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 6}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 6}, {gemvShape{2, 8, 2}, 4}, {gemvShape{1, 8, 2}, 6}}
+
+// gemvShape is the first whose last wave of blocks fills the card about best.
+// Where many blocks follow each other and rows are long, as many of them as
+// possible at once are faster than loads ahead.
+func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvShape {
+	const large = 100e6 // bytes
+	if outs*in*w.Size() >= large && in >= 8*32*vector {
+		s := gemvShape{outs: 1}
+		if tokens > 2 { // rows of x are read again for every output
+			s.outs = 2
+		}
+		s.split = gemvSplit(outs/s.outs, in, vector)
+		return s
+	}
+	best, least := gemvShape{1, 1, 2}, math.Inf(1)
+	for _, s := range gemvShapes {
+		if s.split > 1 && in < s.split*32*vector { // lanes without a load
+			continue
+		}
+		waves := float64(ceil(outs, 8/s.split*s.outs)) / float64(s.resident*max(k.card.multiprocessors, 1))
+		if idle := math.Ceil(waves) / waves; idle < 0.97*least {
+			best, least = s.gemvShape, idle
+		}
+	}
+	return best
 }
 
 // gemvSplit is how many warps share an output: enough to keep a large GPU's
@@ -204,10 +239,13 @@ func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	}
 	c := k.call("head_linear").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType)
 	args := headLinearArgs{c.cube(dst), c.cube(x), c.cube(w), int32(in), int32(outs)}
+	kernel, vector, columns := "direct", vectorOf(16/w.DType.Size(), w, x), threads/32
 	if transpose {
-		return launch(c, "transposed", driver.Grid{X: ceil(outs, threads), Y: heads, Z: tokens, Threads: threads}, 0, &args)
+		vector = vectorOf(16/w.DType.Size(), w)
+		kernel, columns = "transposed", 16*vector
 	}
-	return launch(c, "direct", driver.Grid{X: ceil(outs, threads/32), Y: heads, Z: tokens, Threads: threads}, 0, &args)
+	c.set("VEC", vector)
+	return launch(c, kernel, k.early(driver.Grid{X: ceil(outs, columns), Y: heads, Z: tokens, Threads: threads}), 0, &args)
 }
 
 // headTiles is HeadLinear for many tokens: heads are the batch of a product.

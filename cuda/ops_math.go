@@ -27,7 +27,7 @@ func (k *kernels) GatherRows(dst, src, ids *device.Tensor) error {
 	if src.Shape[0] == 0 && dst.Shape[0] > 0 {
 		return fmt.Errorf("%v has no rows", src)
 	}
-	return launch(c, "gather_rows", blocks(dst.Shape[0], threads), 0, &args)
+	return launch(c, "gather_rows", k.early(blocks(dst.Shape[0], threads)), 0, &args)
 }
 
 type normArgs struct {
@@ -42,7 +42,7 @@ func (k *kernels) RMSNorm(dst, x, gamma *device.Tensor, eps float32) error {
 	c := k.call("norm").as("DST", dst.DType).as("SRC", x.DType).as("GAMMA", gamma.DType)
 	c.set("VEC", vectorOf(16/x.DType.Size(), x, dst, gamma))
 	args := normArgs{c.mat(dst), c.mat(x), c.vec(gamma), int32(x.Shape[1]), eps}
-	return launch(c, "rms_norm", blocks(x.Shape[0], threads), 0, &args)
+	return launch(c, "rms_norm", k.early(blocks(x.Shape[0], threads)), 0, &args)
 }
 
 type ropeArgs struct {
@@ -64,7 +64,7 @@ func (k *kernels) Rotate(x, pos *device.Tensor, r device.RoPE) error {
 	}
 	c := k.call("rope").as("DST", x.DType).set("INTERLEAVED", interleaved).set("VEC", vector)
 	args := ropeArgs{c.cube(x), c.vec(pos), c.vec(r.InvFreq), int32(x.Shape[1]), int32(half), r.Scale}
-	return launch(c, "rotate", blocks(x.Shape[0], threads), 8*half, &args)
+	return launch(c, "rotate", k.early(blocks(x.Shape[0], threads)), 8*half, &args)
 }
 
 type swigluArgs struct {
@@ -77,7 +77,7 @@ func (k *kernels) SwiGLU(dst, gateUp *device.Tensor) error {
 	vector, n := vectorOf(16/gateUp.DType.Size(), gateUp, dst), dst.Shape[1]
 	c := k.call("swiglu").as("DST", dst.DType).as("SRC", gateUp.DType).set("VEC", vector)
 	args := swigluArgs{c.mat(dst), c.mat(gateUp), int32(n)}
-	return launch(c, "swiglu", driver.Grid{X: dst.Shape[0], Y: ceil(n, threads*vector), Z: 1, Threads: threads}, 0, &args)
+	return launch(c, "swiglu", k.early(driver.Grid{X: dst.Shape[0], Y: ceil(n, threads*vector), Z: 1, Threads: threads}), 0, &args)
 }
 
 // copyRank is the most dimensions that Copy takes.
@@ -114,7 +114,7 @@ func (k *kernels) Copy(dst, src *device.Tensor) error {
 		args.shape[copyRank-1] /= int64(vector)
 		args.toStride[copyRank-1], args.fromStride[copyRank-1] = int64(vector), int64(vector)
 	}
-	return launch(c, "copy", blocks(ceil(n, threads), threads), 0, &args)
+	return launch(c, "copy", k.early(blocks(ceil(n, threads), threads)), 0, &args)
 }
 
 type tokensArgs struct {
@@ -126,14 +126,14 @@ type tokensArgs struct {
 func (k *kernels) Increment(t *device.Tensor) error {
 	c := k.call("tokens")
 	args := tokensArgs{ids: c.vec(t), n: int32(t.Shape[0])}
-	return launch(c, "increment", blocks(ceil(t.Shape[0], threads), threads), 0, &args)
+	return launch(c, "increment", k.early(blocks(ceil(t.Shape[0], threads), threads)), 0, &args)
 }
 
 // MarkSeen implements device.Kernels.
 func (k *kernels) MarkSeen(seen, ids *device.Tensor) error {
 	c := k.call("tokens")
 	args := tokensArgs{c.vec(ids), c.vec(seen), int32(ids.Shape[0]), int32(seen.Shape[0])}
-	return launch(c, "mark_seen", blocks(ceil(ids.Shape[0], threads), threads), 0, &args)
+	return launch(c, "mark_seen", k.early(blocks(ceil(ids.Shape[0], threads), threads)), 0, &args)
 }
 
 type appendArgs struct {
@@ -155,7 +155,7 @@ func (k *kernels) Append(cache, rows, pos, slots *device.Tensor) error {
 	if slots != nil {
 		args.mapped = int32(slots.Shape[1])
 	}
-	return launch(c, "append", blocks(ceil(tokens*heads*d/vector, threads), threads), 0, &args)
+	return launch(c, "append", k.early(blocks(ceil(tokens*heads*d/vector, threads), threads)), 0, &args)
 }
 
 type permuteArgs struct {

@@ -9,23 +9,30 @@ import (
 )
 
 type routerArgs struct {
-	ids, weights, x, gate                            mat
-	hidden, experts, k, groups, topGroups, normalize int32
-	scale                                            float32
+	ids, weights, logits                     mat
+	experts, k, groups, topGroups, normalize int32
+	scale                                    float32
 }
 
-// Router implements device.Kernels.
+// Router implements device.Kernels: products with the gates, then the choice.
 func (k *kernels) Router(a device.RouterArgs) error {
-	c := k.call("router").as("SRC", a.X.DType).as("GATE", a.Gate.DType)
-	experts := a.Gate.Shape[0]
+	tokens, experts := a.X.Shape[0], a.Gate.Shape[0]
+	c := k.call("router")
+	logits, err := c.scratchTensor(device.F32, tokens, experts)
+	if err != nil {
+		return err
+	}
+	if err := k.Linear(logits, a.X, device.Weight{Parts: []*device.Tensor{a.Gate}}, false); err != nil {
+		return err
+	}
 	args := routerArgs{
-		c.mat(a.IDs), c.mat(a.Weights), c.mat(a.X), c.mat(a.Gate),
-		int32(a.X.Shape[1]), int32(experts), int32(a.IDs.Shape[1]), int32(a.Groups), int32(a.TopGroups), 0, a.Scale,
+		c.mat(a.IDs), c.mat(a.Weights), c.mat(logits),
+		int32(experts), int32(a.IDs.Shape[1]), int32(a.Groups), int32(a.TopGroups), 0, a.Scale,
 	}
 	if a.Normalize {
 		args.normalize = 1
 	}
-	return launch(c, "router", blocks(a.X.Shape[0], threads), 4*(experts+a.Groups), &args)
+	return launch(c, "router", k.early(blocks(tokens, 64)), 4*(experts+a.Groups), &args)
 }
 
 // expert is a row of the table that kernels find experts' weights in.
@@ -89,10 +96,10 @@ func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
 		int32(tokens), int32(hidden), int32(width), int32(n), int32(len(a.Experts)), 0,
 	}
 	all := blocks(min(2*k.card.multiprocessors, tokens*n*width), threads)
-	if err := launch(c, "gate_up", all, 0, &args); err != nil {
+	if err := launch(c, "gate_up", k.early(all), 0, &args); err != nil {
 		return err
 	}
-	return launch(c, "down", driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}, 4*outs*n, &args)
+	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}), 4*outs*n, &args)
 }
 
 func (k *kernels) expertsMany(a device.ExpertsArgs, width int) error {

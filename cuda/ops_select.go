@@ -147,7 +147,7 @@ func (c *call) sample(a device.SampleArgs) error {
 		kernel  string
 		threads int
 	}{{"adjust", threads}, {"weigh", threads}, {"choose", 1024}} {
-		if err := launch(c, l.kernel, blocks(chunks, l.threads), 0, &args); err != nil {
+		if err := launch(c, l.kernel, c.k.early(blocks(chunks, l.threads)), 0, &args); err != nil {
 			return err
 		}
 	}
@@ -175,12 +175,12 @@ func (k *kernels) TopLogProbs(a device.LogProbArgs) error {
 		n: int32(n), vocab: int32(vocab), chunks: int32(chunks),
 	}
 	if n > 32 || chunks > 256 {
-		return launch(c, "top_logprobs", blocks(1, 1024), 0, &args)
+		return launch(c, "top_logprobs", k.early(blocks(1, 1024)), 0, &args)
 	}
 	s := c.scratch(8*chunks*n, 4*chunks, 4*chunks)
 	args.best, args.tops, args.sums = s[0], s[1], s[2]
-	if err := launch(c, "chunks", blocks(chunks, threads), 0, &args); err != nil {
+	if err := launch(c, "chunks", k.early(blocks(chunks, threads)), 0, &args); err != nil {
 		return err
 	}
-	return launch(c, "join", blocks(1, 1024), 0, &args)
+	return launch(c, "join", k.early(blocks(1, 1024)), 0, &args)
 }

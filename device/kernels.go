@@ -24,6 +24,7 @@ type Kernels interface {
 	Route(a RouteArgs) error
 	SampleTopK(a TopKArgs) error
 	AttendSelected(a SelectedArgs) error
+	AttendTeams(a TeamsArgs) error
 
 	GatherRows(dst, src, ids *Tensor) error
 	Distances(dst, x, points *Tensor) error

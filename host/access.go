@@ -14,11 +14,13 @@ type hostKernels struct {
 	gomlx   *gomlx // nil: the C kernels make all products
 	planner planner
 	sampler sampler
+	steps   scratch          // between the operations that AttendTeams fuses
 	uses    map[*buffer]bool // set while a step is recorded: the buffers that it uses
 }
 
 func (k *hostKernels) close() {
 	k.pool.close()
+	k.steps.free()
 	if k.gomlx != nil {
 		k.gomlx.close()
 	}

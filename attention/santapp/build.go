@@ -26,19 +26,18 @@ type Config struct {
 func (c Config) Validate() error { return c.Config.Validate(c.Budget) }
 
 // Build groups the frozen rows of cache into teams and returns the backend that
-// samples them for heads query heads. progress, if not nil, is called after
-// each layer.
-func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, heads int, cfg Config, progress func(layer, of int)) (*Backend, error) {
+// samples them. progress, if not nil, is called after each layer.
+func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(layer, of int)) (*Backend, error) {
 	t, err := Group(ctx, dev, cache, cfg, progress)
 	if err != nil {
 		return nil, err
 	}
-	return New(dev, cache, heads, t, cfg)
+	return New(dev, cache, t, cfg)
 }
 
 // New moves the rows of a team together and returns the backend that samples
 // the teams. After an error Thaw restores the cache.
-func New(dev device.Device, cache *kvcache.Cache, heads int, t Teams, cfg Config) (*Backend, error) {
+func New(dev device.Device, cache *kvcache.Cache, t Teams, cfg Config) (*Backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -46,16 +45,17 @@ func New(dev device.Device, cache *kvcache.Cache, heads int, t Teams, cfg Config
 		return nil, fmt.Errorf("santapp: teams of %d rows in %d layers, the prompt has %d in %d", t.rows, len(t.parts), cache.Frozen(), len(cache.Layers))
 	}
 	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: t.rows}
-	if err := b.open(cache, heads, t); err != nil {
+	if err := b.open(cache, t); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("santapp: %w", err)
 	}
 	return b, nil
 }
 
-func (b *Backend) open(cache *kvcache.Cache, heads int, t Teams) error {
-	most, drawn := 1, b.cfg.Selected(b.cfg.Budget, b.prompt)
-	b.covered = !b.cfg.SampleAlways && t.largest() <= drawn
+func (b *Backend) open(cache *kvcache.Cache, t Teams) error {
+	most := t.largest()
+	b.drawn = min(b.cfg.Selected(b.cfg.Budget, b.prompt), most)
+	b.covered = !b.cfg.SampleAlways && most <= b.drawn
 	if !b.covered {
 		for i := range cache.Layers {
 			l, err := b.addLayer(cache, i, t.parts[i])
@@ -64,9 +64,8 @@ func (b *Backend) open(cache *kvcache.Cache, heads int, t Teams) error {
 			}
 			b.layers = append(b.layers, l)
 		}
-		most = t.largest()
 	}
-	return b.newScratch(len(cache.Layers), heads, most, min(drawn, most))
+	return b.newState(len(cache.Layers))
 }
 
 // addLayer copies the representatives, uploads the teams and moves the rows.
@@ -118,19 +117,12 @@ func (b *Backend) addLayer(cache *kvcache.Cache, i int, parts []teams.Partition)
 	return l, cache.Permute(i, order)
 }
 
-func (b *Backend) newScratch(layers, heads, most, drawn int) error {
-	s := &b.step
+// newState makes what all layers share.
+func (b *Backend) newState(layers int) error {
 	err := b.alloc([]allocation{
 		{&b.seed, "santapp.seed", device.U32, []int{2}},
 		{&b.from, "santapp.from", device.I32, []int{1}},
 		{&b.counts, "santapp.counts", device.I64, []int{layers, numCounts}},
-		{&s.phi, "santapp.phi", device.F32, []int{1, heads, most}},
-		{&s.teams, "santapp.drawn", device.I32, []int{1, heads, drawn}},
-		{&s.logC, "santapp.log_c", device.F32, []int{1, heads, drawn}},
-		{&s.prompt.Out, "santapp.prompt", device.F32, []int{1, heads, b.spec.ValueDim}},
-		{&s.prompt.LSE, "santapp.prompt_lse", device.F32, []int{1, heads}},
-		{&s.tail.Out, "santapp.suffix", device.F32, []int{1, heads, b.spec.ValueDim}},
-		{&s.tail.LSE, "santapp.suffix_lse", device.F32, []int{1, heads}},
 	})
 	if err != nil {
 		return err

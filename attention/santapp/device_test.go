@@ -70,7 +70,7 @@ func TestDeviceGoldenLatent(t *testing.T) {
 		t.Run(c.Case, func(t *testing.T) {
 			f := golden.Open(t, testdata+c.Case+".safetensors")
 			l := fillLatent(t, dev, f, c, 1)
-			b, err := Build(context.Background(), dev, l.cache, c.Heads, Config{
+			b, err := Build(context.Background(), dev, l.cache, Config{
 				Config: teams.Config{ParentSize: c.P, Representatives: c.R}, Budget: c.S, Parents: teams.Contiguous, SampleAlways: true,
 			}, nil)
 			check(t, err)
@@ -81,21 +81,19 @@ func TestDeviceGoldenLatent(t *testing.T) {
 				sel = append(sel, f.Int32s(fmt.Sprintf("q%d.selected", h))...)
 				logC = append(logC, golden.Float32s(f.Floats(fmt.Sprintf("q%d.log_c", h)))...)
 			}
-			in, s, layer := l.input(), b.step, b.layers[0]
-			check(t, device.Write(dev, s.teams, sel))
-			check(t, device.Write(dev, s.logC, logC))
+			s := newChain(t, l, b)
+			check(t, device.Write(dev, s.Teams, sel))
+			check(t, device.Write(dev, s.LogC, logC))
 			check(t, dev.Run(func(ops *device.Ops) {
-				ops.Route(device.RouteArgs{Phi: s.phi, Q: in.Q, Reps: layer.reps, Bias: layer.logN, Scale: in.Scale})
-				ops.AttendSelected(device.SelectedArgs{Out: s.prompt, Q: in.Q, K: in.K, V: in.V, Offsets: layer.offsets, Teams: s.teams, LogC: s.logC, Scale: in.Scale})
-				ops.Attend(device.AttendArgs{Out: s.tail, Q: in.Q, K: in.K, V: in.V, From: b.from, Pos: in.Pos, Scale: in.Scale})
-				ops.Merge(in.Out, s.prompt, s.tail)
+				s.route(ops)
+				s.read(ops)
 			}))
-			phi, err := device.Read[float32](dev, s.phi)
+			phi, err := device.Read[float32](dev, s.Phi)
 			check(t, err)
-			out, err := device.Read[float32](dev, in.Out)
+			out, err := device.Read[float32](dev, l.out)
 			check(t, err)
 			for h := range c.Heads {
-				m := s.phi.Shape[2]
+				m := s.Phi.Shape[2]
 				golden.Near(t, fmt.Sprintf("q%d.phi", h), golden.Float64s(phi[h*m:(h+1)*m]), f.Floats(fmt.Sprintf("q%d.phi", h)), 2e-4)
 				golden.Near(t, fmt.Sprintf("q%d.out_latent", h), golden.Float64s(out[h*c.Latent:(h+1)*c.Latent]), f.Floats(fmt.Sprintf("q%d.out_latent", h)), 2e-4)
 			}
@@ -159,28 +157,27 @@ func TestDeviceGolden(t *testing.T) {
 				keys, values = append(keys, f.Rows("K", kv)), append(values, f.Rows("V", kv))
 			}
 			l := fill(t, dev, f.Rows("Q"), keys, values, c.N, c.Scale)
-			b, err := Build(context.Background(), dev, l.cache, c.Heads, Config{
+			b, err := Build(context.Background(), dev, l.cache, Config{
 				Config: teams.Config{ParentSize: c.P, Representatives: c.R}, Budget: c.S, Parents: teams.Contiguous, SampleAlways: true,
 			}, nil)
 			check(t, err)
 			defer b.Close()
-			checkDraw(t, f, c, l, b)
-			checkRead(t, f, c, l, b)
+			s := newChain(t, l, b)
+			checkDraw(t, f, c, l, s)
+			checkRead(t, f, c, l, s)
+			checkFused(t, l, s)
 		})
 	}
 }
 
 // checkDraw compares φ and, with noise that makes the perturbed scores those of
 // the golden, the teams drawn.
-func checkDraw(t *testing.T, f *golden.File, c goldenCase, l *layerCase, b *Backend) {
+func checkDraw(t *testing.T, f *golden.File, c goldenCase, l *layerCase, s *chain) {
 	t.Helper()
-	phi, layer := b.step.phi, b.layers[0]
-	check(t, l.dev.Run(func(ops *device.Ops) {
-		ops.Route(device.RouteArgs{Phi: phi, Q: l.q, Reps: layer.reps, Bias: layer.logN, Scale: l.scale})
-	}))
-	got, err := device.Read[float32](l.dev, phi)
+	check(t, l.dev.Run(s.route))
+	got, err := device.Read[float32](l.dev, s.Phi)
 	check(t, err)
-	most := phi.Shape[2]
+	most := s.Phi.Shape[2]
 	shifted := slices.Clone(got)
 	for h := range c.Heads {
 		name := func(s string) string { return fmt.Sprintf("q%d.%s", h, s) }
@@ -190,13 +187,11 @@ func checkDraw(t *testing.T, f *golden.File, c goldenCase, l *layerCase, b *Back
 			shifted[h*most+g] = float32(want[g] + noise[g] - device.TeamGumbel([2]uint32{}, g, h, 0, int(last(t, l))))
 		}
 	}
-	check(t, device.Write(l.dev, phi, shifted))
-	check(t, l.dev.Run(func(ops *device.Ops) {
-		ops.SampleTopK(device.TopKArgs{Teams: b.step.teams, LogC: b.step.logC, Phi: phi, Draw: device.Draw{Seed: b.seed, Pos: l.pos}})
-	}))
-	drawn, err := device.Read[int32](l.dev, b.step.teams)
+	check(t, device.Write(l.dev, s.Phi, shifted))
+	check(t, l.dev.Run(s.draw))
+	drawn, err := device.Read[int32](l.dev, s.Teams)
 	check(t, err)
-	k := b.step.teams.Shape[2]
+	k := s.Teams.Shape[2]
 	for h := range c.Heads {
 		want := f.Int32s(fmt.Sprintf("q%d.selected", h))
 		have := slices.Clone(drawn[h*k : h*k+len(want)])
@@ -210,34 +205,29 @@ func checkDraw(t *testing.T, f *golden.File, c goldenCase, l *layerCase, b *Back
 }
 
 // checkRead compares the sums over the golden's teams, and the rows counted.
-func checkRead(t *testing.T, f *golden.File, c goldenCase, l *layerCase, b *Backend) {
+func checkRead(t *testing.T, f *golden.File, c goldenCase, l *layerCase, s *chain) {
 	t.Helper()
-	k := b.step.teams.Shape[2]
+	k := s.Teams.Shape[2]
 	var sel []int32
 	var logC []float32
 	for h := range c.Heads {
 		sel = append(sel, padded(f.Int32s(fmt.Sprintf("q%d.selected", h)), k, -1)...)
 		logC = append(logC, padded(golden.Float32s(f.Floats(fmt.Sprintf("q%d.log_c", h))), k, 0)...)
 	}
-	check(t, device.Write(l.dev, b.step.teams, sel))
-	check(t, device.Write(l.dev, b.step.logC, logC))
-	in, s := l.input(), b.step
-	read := b.counts.Index(0, 0).Slice(0, countRows, countRows+1)
-	check(t, l.dev.Run(func(ops *device.Ops) {
-		ops.AttendSelected(device.SelectedArgs{Out: s.prompt, Q: in.Q, K: in.K, V: in.V, Offsets: b.layers[0].offsets, Teams: s.teams, LogC: s.logC, Scale: in.Scale, Read: read})
-		ops.Attend(device.AttendArgs{Out: s.tail, Q: in.Q, K: in.K, V: in.V, From: b.from, Pos: in.Pos, Scale: in.Scale})
-		ops.Merge(in.Out, s.prompt, s.tail)
-	}))
-	out, err := device.Read[float32](l.dev, in.Out)
+	check(t, device.Write(l.dev, s.Teams, sel))
+	check(t, device.Write(l.dev, s.LogC, logC))
+	check(t, device.Write(l.dev, s.counts, make([]int64, numCounts)))
+	check(t, l.dev.Run(s.read))
+	out, err := device.Read[float32](l.dev, l.out)
 	check(t, err)
-	lse, err := device.Read[float32](l.dev, s.prompt.LSE)
+	lse, err := device.Read[float32](l.dev, s.Prompt.LSE)
 	check(t, err)
 	for h := range c.Heads {
 		want := f.Floats(fmt.Sprintf("q%d.out", h))
 		golden.Near(t, fmt.Sprintf("q%d.out", h), golden.Float64s(out[h*c.DV:(h+1)*c.DV]), want, tolerance(c))
 		golden.Near(t, fmt.Sprintf("q%d.lse", h), []float64{float64(lse[h])}, f.Floats(fmt.Sprintf("q%d.lse", h))[1:2], tolerance(c))
 	}
-	rows, err := device.Read[int64](l.dev, b.counts)
+	rows, err := device.Read[int64](l.dev, s.counts)
 	check(t, err)
 	union := 0
 	for _, kv := range c.KV {

@@ -10,8 +10,8 @@
 //	Û, Ẑ = Σ_{i in 𝒮} exp(a·q·k_i − ln c)·(v_i, 1)   AttendSelected
 //	out = (Û + U_suffix) / (Ẑ + Z_suffix)        Attend, Merge
 //
-// Û and Ẑ are unbiased; their ratio is not. estimator.go holds the same in
-// float64 for the tests.
+// Attend issues all of it as one operation, AttendTeams. Û and Ẑ are unbiased;
+// their ratio is not. estimator.go holds the same in float64 for the tests.
 package santapp
 
 import (
@@ -41,7 +41,7 @@ type Backend struct {
 	seed    *device.Tensor // U32 [2]
 	from    *device.Tensor // I32 [1]: first suffix row, N
 	counts  *device.Tensor // I64 [layers, numCounts]
-	step    scratch
+	drawn   int            // K
 	owned   []*device.Tensor
 }
 
@@ -54,34 +54,33 @@ type layer struct {
 	teams   int64          // Σ over key heads
 }
 
-// scratch is what one step needs, shared by the layers.
-type scratch struct {
-	phi          *device.Tensor // F32 [1, heads, most teams of any layer]
-	teams, logC  *device.Tensor // [1, heads, K]
-	prompt, tail device.Partial
-}
-
 func (b *Backend) Name() string { return "santapp" }
 func (b *Backend) Exact() bool  { return b.covered }
 
 // Attend issues one decode step of one layer. in.Q must be a single token.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
-	count := func(i int) *device.Tensor { return b.counts.Index(0, in.Layer).Slice(0, i, i+1) }
-	if b.covered {
-		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: count(countRows)})
-		return
-	}
-	if in.Q.Shape[0] != 1 {
+	switch {
+	case b.covered:
+		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows)})
+	case in.Q.Shape[0] != 1:
 		ops.Fail(fmt.Errorf("santapp: got %d queries at once, decodes one token at a time", in.Q.Shape[0]))
-		return
+	default:
+		ops.AttendTeams(b.args(in))
 	}
-	l, s := b.layers[in.Layer], b.step
-	phi := s.phi.Slice(2, 0, l.reps.Shape[1])
-	ops.Route(device.RouteArgs{Phi: phi, Q: in.Q, Reps: l.reps, Bias: l.logN, Scale: in.Scale, Read: count(countRouted)})
-	ops.SampleTopK(device.TopKArgs{Teams: s.teams, LogC: s.logC, Phi: phi, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos}})
-	ops.AttendSelected(device.SelectedArgs{Out: s.prompt, Q: in.Q, K: in.K, V: in.V, Offsets: l.offsets, Teams: s.teams, LogC: s.logC, Scale: in.Scale, Read: count(countRows)})
-	ops.Attend(device.AttendArgs{Out: s.tail, Q: in.Q, K: in.K, V: in.V, From: b.from, Pos: in.Pos, Scale: in.Scale, Read: count(countSuffix)})
-	ops.Merge(in.Out, s.prompt, s.tail)
+}
+
+func (b *Backend) args(in attention.Input) device.TeamsArgs {
+	l := b.layers[in.Layer]
+	return device.TeamsArgs{
+		Out: in.Out, Q: in.Q, K: in.K, V: in.V, Reps: l.reps, Bias: l.logN, Offsets: l.offsets, From: b.from,
+		Scale: in.Scale, Drawn: b.drawn, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos},
+		Routed: b.count(in, countRouted), Rows: b.count(in, countRows), Suffix: b.count(in, countSuffix),
+	}
+}
+
+// count is one of a layer's counters.
+func (b *Backend) count(in attention.Input, i int) *device.Tensor {
+	return b.counts.Index(0, in.Layer).Slice(0, i, i+1)
 }
 
 // Reseed changes the random stream; the teams stay.

@@ -50,7 +50,7 @@ func unbiasedCase(t *testing.T) (*layerCase, *golden.File) {
 }
 
 func buildUnbiased(t *testing.T, l *layerCase, budget int) *Backend {
-	b, err := Build(context.Background(), l.dev, l.cache, 1, Config{
+	b, err := Build(context.Background(), l.dev, l.cache, Config{
 		Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: budget, Parents: teams.Contiguous,
 	}, nil)
 	check(t, err)
@@ -60,14 +60,15 @@ func buildUnbiased(t *testing.T, l *layerCase, budget int) *Backend {
 
 // sums are mean and variance of Ẑ and Û, suffix included, over the seeds.
 func sums(t *testing.T, l *layerCase, b *Backend) (mean, variance []float64) {
-	step, err := l.dev.Record(func(ops *device.Ops) { b.Attend(ops, l.input()) })
+	c := newChain(t, l, b)
+	step, err := l.dev.Record(c.attend)
 	check(t, err)
 	defer step.Close()
 	mean, variance = make([]float64, l.heads*(1+l.dv)), make([]float64, l.heads*(1+l.dv))
 	for seed := range uint64(draws) {
 		check(t, b.Reseed(seed))
 		check(t, step.Run())
-		for i, x := range corrected(t, l, b) {
+		for i, x := range corrected(t, l, c) {
 			// Welford's update.
 			d := x - mean[i]
 			mean[i] += d / float64(seed+1)
@@ -81,10 +82,10 @@ func sums(t *testing.T, l *layerCase, b *Backend) (mean, variance []float64) {
 }
 
 // corrected is Ẑ and Û of one draw, head after head.
-func corrected(t *testing.T, l *layerCase, b *Backend) []float64 {
-	prompt, err := device.Read[float32](l.dev, b.step.prompt.LSE)
+func corrected(t *testing.T, l *layerCase, c *chain) []float64 {
+	prompt, err := device.Read[float32](l.dev, c.Prompt.LSE)
 	check(t, err)
-	tail, err := device.Read[float32](l.dev, b.step.tail.LSE)
+	tail, err := device.Read[float32](l.dev, c.Suffix.LSE)
 	check(t, err)
 	out, err := device.Read[float32](l.dev, l.out)
 	check(t, err)
@@ -107,7 +108,7 @@ func TestUnbiasedLatent(t *testing.T) {
 	c := latentCases(t)[0]
 	f := golden.Open(t, testdata+c.Case+".safetensors")
 	l := fillLatent(t, open(t), f, c, 0.2)
-	b, err := Build(context.Background(), l.dev, l.cache, c.Heads, Config{
+	b, err := Build(context.Background(), l.dev, l.cache, Config{
 		Config: teams.Config{ParentSize: c.P, Representatives: c.R}, Budget: c.S, Parents: teams.Contiguous,
 	}, nil)
 	check(t, err)

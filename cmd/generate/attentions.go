@@ -92,7 +92,7 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 			if err != nil {
 				return nil, err
 			}
-			return santapp.New(l.Device, c, l.Model.Config().Heads, t, cfg)
+			return santapp.New(l.Device, c, t, cfg)
 		}, err
 	}
 	return nil, usagef("%s %q: want one of %s", flag, a.name, attentionNames)

@@ -51,6 +51,7 @@ DRIVER(cuFuncSetAttribute, (void *fn, int attr, int value), (fn, attr, value))
 DRIVER(cuLaunchKernel,
        (void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra),
        (fn, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+DRIVER(cuLaunchKernelEx, (const struct shim_config *config, void *fn, void **params, void **extra), (config, fn, params, extra))
 
 DRIVER(cuTensorMapEncodeTiled,
        (void *map, int type, uint32_t rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box, const uint32_t *steps,

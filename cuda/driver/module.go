@@ -44,10 +44,19 @@ func (f Function) AllowShared(n int) error {
 }
 
 // Grid is the number of blocks in each direction and the threads of a block.
-type Grid struct{ X, Y, Z, Threads int }
+type Grid struct {
+	X, Y, Z, Threads int
+	// Early lets the kernel begin before the one ahead of it has ended, which it
+	// waits for by itself (griddepcontrol.wait, compute capability 9.0).
+	Early bool
+}
 
 // Launch queues a kernel. args points to its only parameter, a struct without
 // Go pointers; shared is its dynamic shared memory in bytes.
 func (s Stream) Launch(f Function, g Grid, shared int, args unsafe.Pointer) error {
-	return check("cuLaunchKernel", C.shim_launch(f.ptr, C.uint(g.X), C.uint(g.Y), C.uint(g.Z), C.uint(g.Threads), C.uint(shared), s.ptr, args))
+	early := C.int(0)
+	if g.Early {
+		early = 1
+	}
+	return check("cuLaunchKernel", C.shim_launch(f.ptr, C.uint(g.X), C.uint(g.Y), C.uint(g.Z), C.uint(g.Threads), C.uint(shared), early, s.ptr, args))
 }

@@ -64,10 +64,17 @@ int shim_open(int lib, const char *path, char *error, size_t n)
 
 void shim_preload(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
 
-int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, void *stream, void *args)
+_Static_assert(sizeof(struct shim_attribute) == 72 && sizeof(struct shim_config) == 56, "as the driver has them");
+
+int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, void *stream, void *args)
 {
+	enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+	static const struct shim_attribute overlap = {PROGRAMMATIC_STREAM_SERIALIZATION, {1}};
 	void *params[] = {args};
-	return shim_cuLaunchKernel(fn, gx, gy, gz, block, 1, 1, shared, stream, params, NULL);
+	if (!early)
+		return shim_cuLaunchKernel(fn, gx, gy, gz, block, 1, 1, shared, stream, params, NULL);
+	struct shim_config config = {gx, gy, gz, block, 1, 1, shared, stream, &overlap, 1};
+	return shim_cuLaunchKernelEx(&config, fn, params, NULL);
 }
 
 int shim_tensor_map(uint64_t *map, unsigned rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box)

@@ -17,6 +17,19 @@ struct shim_heuristic {
 	int reserved[4];
 };
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct shim_attribute {
+	int id;
+	uint64_t value[8];
+};
+
+struct shim_config {
+	unsigned gx, gy, gz, bx, by, bz, shared;
+	void *stream;
+	const struct shim_attribute *attributes;
+	unsigned count;
+};
+
 #define API(lib, name, params, args) int shim_##name params;
 #include "api.h"
 
@@ -27,8 +40,9 @@ int shim_open(int lib, const char *path, char *error, size_t n);
 // Opens a library that another one will look for by its bare name.
 void shim_preload(const char *path);
 
-// cuLaunchKernel with one argument struct.
-int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, void *stream, void *args);
+// cuLaunchKernel with one argument struct; with early set the kernel may begin
+// before the one ahead of it has ended.
+int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, void *stream, void *args);
 
 // cuTensorMapEncodeTiled for BF16, innermost dimension first, strides in bytes.
 int shim_tensor_map(uint64_t *map, unsigned rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box);

@@ -2,7 +2,7 @@
 // One thread for VEC neighbours. cache [heads, capacity, d]; rows [tokens, heads,
 // d]; pos [tokens]; slots [heads, mapped], mapped 0 for none. A slot outside the
 // cache is not written.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Cube<DST> cache;
@@ -14,6 +14,8 @@ struct Args {
 
 KERNEL append(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	int pieces = a.d / VEC, i = blockIdx.x * blockDim.x + threadIdx.x;
 	int t = i / pieces / a.heads, h = i / pieces % a.heads, column = i % pieces * VEC;
 	if (t >= a.tokens)

@@ -1,7 +1,7 @@
 // dst = src element by element, converting floats; any strides, 0 repeats. A
 // thread has VEC neighbours. The shape, in vectors, is padded to 5 dimensions in
 // front.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	DST *dst;
@@ -12,6 +12,8 @@ struct Args {
 
 KERNEL copy(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
 	if (at >= a.n)
 		return;

@@ -4,6 +4,7 @@
 // inner float32 [tokens·k, width]. Sums in float32, choices in order. Both
 // kernels have THREADS threads and fill every multiprocessor evenly: the time is
 // that of reading the weights.
+#include "early.cuh"
 #include "expert.cuh"
 
 struct Args {
@@ -29,6 +30,8 @@ __device__ inline const Expert *expert(const Args &a, int t, int j)
 // inner = silu(gate·x)·(up·x). Any grid: warps take outputs in turn.
 FEW gate_up(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	int outputs = a.tokens * a.k * a.width;
 	for (int i = warp_id() * gridDim.x + blockIdx.x; i < outputs; i += gridDim.x * (THREADS / WARP)) {
 		int choice = i / a.width, o = i % a.width, t = choice / a.k;
@@ -55,6 +58,8 @@ FEW gate_up(PARAM)
 // floats of dynamic shared memory. Warps take outputs of choices in turn.
 FEW down(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	extern __shared__ float part[]; // [k][OUTS]
 	int t = blockIdx.y, first = blockIdx.x * OUTS;
 	for (int i = warp_id(); i < OUTS * a.k; i += THREADS / WARP) {

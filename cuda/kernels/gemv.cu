@@ -1,11 +1,13 @@
 // dst[t, o] (+)= Σᵢ x[t, i]·w[o, i] + bias[o] for few tokens: every weight is
 // read once, so its bytes set the time.
 // SPLIT warps share OUTS neighbouring outputs: each takes a slice of the inputs,
-// VEC of them a load. A block of 256 threads owns 8/SPLIT groups of OUTS outputs
-// of one part of the weight; grid: (groups of all parts).
+// VEC of them a load. AHEAD loads of every output are in flight all the time, the
+// first of them before the kernel ahead has ended; with AHEAD 0 some go out
+// together, which takes fewer registers and so holds more blocks. A block of 256 threads owns 8/SPLIT
+// groups of OUTS outputs of one part of the weight; grid: (groups of all parts).
 // dst [TOKENS, out]; x [TOKENS, in]; w [out, in] in up to 4 parts. Sums in
 // float32, in an order that depends on the shape alone.
-#include "common.cuh"
+#include "early.cuh"
 
 #define GROUPS (8 / SPLIT)
 
@@ -24,8 +26,9 @@ struct Args {
 	int in, add;
 };
 
-KERNEL gemv(PARAM)
+extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 {
+	let_next_start();
 	int p = 0;
 	while (p < 3 && blockIdx.x >= a.parts[p + 1].block)
 		p++;
@@ -33,26 +36,62 @@ KERNEL gemv(PARAM)
 	int group = warp_id() / SPLIT, slice = warp_id() % SPLIT;
 	int first = ((blockIdx.x - part.block) * GROUPS + group) * OUTS;
 
+	const int stride = SPLIT * WARP * VEC;
+	int at = (slice * WARP + lane_id()) * VEC;
 	const W *w[OUTS];
+#pragma unroll
 	for (int o = 0; o < OUTS; o++) // outputs past the end read the last row again
 		w[o] = part.w + min(first + o, part.outs - 1) * part.ld;
 	float sum[OUTS][TOKENS] = {};
-	const int stride = SPLIT * WARP * VEC;
-#pragma unroll UNROLL
-	for (int i = (slice * WARP + lane_id()) * VEC; i < a.in; i += stride) {
-		Vec<W, VEC> v[OUTS];
-		for (int o = 0; o < OUTS; o++)
-			v[o] = *(const Vec<W, VEC> *)(w[o] + i);
+	auto multiply = [&](int i, const Vec<W, VEC> (&v)[OUTS]) {
+#pragma unroll
 		for (int t = 0; t < TOKENS; t++) {
 			Vec<SRC, VEC> x = *(const Vec<SRC, VEC> *)(a.x.row(t) + i);
+#pragma unroll
 			for (int o = 0; o < OUTS; o++)
+#pragma unroll
 				for (int j = 0; j < VEC; j++)
 					sum[o][t] += f32(x.at[j]) * f32(v[o].at[j]);
 		}
+	};
+#if AHEAD > 0
+	Vec<W, VEC> v[AHEAD][OUTS];
+	auto fetch = [&](int slot, int i) {
+#pragma unroll
+		for (int o = 0; o < OUTS; o++)
+			if (i < a.in)
+				v[slot][o] = stream<W, VEC>(w[o] + i);
+	};
+#pragma unroll
+	for (int n = 0; n < AHEAD; n++)
+		fetch(n, at + n * stride);
+	wait_for_previous();
+	for (; at < a.in; at += AHEAD * stride) {
+#pragma unroll
+		for (int n = 0; n < AHEAD; n++) {
+			int i = at + n * stride;
+			if (i >= a.in)
+				break;
+			multiply(i, v[n]);
+			fetch(n, i + AHEAD * stride);
+		}
 	}
+#else
+	wait_for_previous();
+#pragma unroll 4 / OUTS
+	for (; at < a.in; at += stride) {
+		Vec<W, VEC> v[OUTS];
+#pragma unroll
+		for (int o = 0; o < OUTS; o++)
+			v[o] = *(const Vec<W, VEC> *)(w[o] + at);
+		multiply(at, v);
+	}
+#endif
 
 	__shared__ float shared[8][OUTS][TOKENS];
+#pragma unroll
 	for (int o = 0; o < OUTS; o++)
+#pragma unroll
 		for (int t = 0; t < TOKENS; t++) {
 			float s = warp_sum(sum[o][t]);
 			if (lane_id() == 0)

@@ -1,8 +1,10 @@
 // dst[t, h, o] = Σᵢ x[t, h, i]·w[h, o, i] for few tokens, w transposed or not.
 // Grid: (blocks of outputs, heads, tokens), 256 threads. x [tokens, heads, in];
-// dst [tokens, heads, outs]; w [heads, outs, in] (direct: a warp an output), or
-// [heads, in, outs] (transposed: a thread an output). Sums in float32.
-#include "common.cuh"
+// dst [tokens, heads, outs]; w [heads, outs, in] (direct: a warp an output, VEC
+// inputs a load) or [heads, in, outs] (transposed: VEC outputs a load; the
+// threads of a block share LANES·VEC outputs and take the inputs in turn).
+// Sums in float32.
+#include "early.cuh"
 
 struct Args {
 	Cube<DST> dst;
@@ -11,31 +13,82 @@ struct Args {
 	int in, outs;
 };
 
-KERNEL direct(PARAM)
+#define AHEAD 4
+
+extern "C" __global__ void __launch_bounds__(256) direct(PARAM)
 {
-	int h = blockIdx.y, t = blockIdx.z, o = blockIdx.x * (blockDim.x / WARP) + warp_id();
+	let_next_start();
+	int h = blockIdx.y, t = blockIdx.z, o = blockIdx.x * (256 / WARP) + warp_id();
 	if (o >= a.outs)
 		return;
-	const SRC *x = a.x.row(t, h);
 	const W *w = a.w.row(h, o);
+	const SRC *x = a.x.row(t, h);
+	Vec<W, VEC> v[AHEAD];
+#pragma unroll
+	for (int n = 0; n < AHEAD; n++)
+		if (int i = (n * WARP + lane_id()) * VEC; i < a.in)
+			v[n] = stream<W, VEC>(w + i);
+	wait_for_previous();
 	float sum = 0;
-	for (int i = lane_id(); i < a.in; i += WARP)
-		sum += f32(x[i]) * f32(w[i]);
+	for (int at = lane_id() * VEC; at < a.in; at += AHEAD * WARP * VEC)
+#pragma unroll
+		for (int n = 0; n < AHEAD; n++) {
+			int i = at + n * WARP * VEC, next = i + AHEAD * WARP * VEC;
+			if (i >= a.in)
+				break;
+			Vec<SRC, VEC> y = *(const Vec<SRC, VEC> *)(x + i);
+#pragma unroll
+			for (int j = 0; j < VEC; j++)
+				sum += f32(y.at[j]) * f32(v[n].at[j]);
+			if (next < a.in)
+				v[n] = stream<W, VEC>(w + next);
+		}
 	sum = warp_sum(sum);
 	if (lane_id() == 0)
 		a.dst.row(t, h)[o] = to<DST>(sum);
 }
 
-KERNEL transposed(PARAM)
+#define LANES 16 // threads beside each other
+#define ROWS (256 / LANES)
+#define DEEP 8
+
+extern "C" __global__ void __launch_bounds__(256) transposed(PARAM)
 {
-	int h = blockIdx.y, t = blockIdx.z, o = blockIdx.x * blockDim.x + threadIdx.x;
-	if (o >= a.outs)
-		return;
-	const SRC *x = a.x.row(t, h);
+	__shared__ float parts[ROWS][LANES * VEC + 1];
+	let_next_start();
+	int h = blockIdx.y, t = blockIdx.z, lane = threadIdx.x % LANES, row = threadIdx.x / LANES;
+	int first = blockIdx.x * LANES * VEC, o = first + lane * VEC;
+	bool mine = o < a.outs;
 	const W *w = a.w.row(h, 0) + o;
-	float sum = 0;
-#pragma unroll 8
-	for (int i = 0; i < a.in; i++)
-		sum += f32(x[i]) * f32(w[i * a.w.s1]);
-	a.dst.row(t, h)[o] = to<DST>(sum);
+	const SRC *x = a.x.row(t, h);
+	Vec<W, VEC> v[DEEP];
+#pragma unroll
+	for (int n = 0; n < DEEP; n++)
+		if (int i = row + n * ROWS; mine && i < a.in)
+			v[n] = stream<W, VEC>(w + i * a.w.s1);
+	wait_for_previous();
+	float sum[VEC] = {};
+	for (int at = row; mine && at < a.in; at += DEEP * ROWS)
+#pragma unroll
+		for (int n = 0; n < DEEP; n++) {
+			int i = at + n * ROWS, next = i + DEEP * ROWS;
+			if (i >= a.in)
+				break;
+			float y = f32(x[i]);
+#pragma unroll
+			for (int j = 0; j < VEC; j++)
+				sum[j] += y * f32(v[n].at[j]);
+			if (next < a.in)
+				v[n] = stream<W, VEC>(w + next * a.w.s1);
+		}
+#pragma unroll
+	for (int j = 0; j < VEC; j++)
+		parts[row][lane * VEC + j] = sum[j];
+	__syncthreads();
+	for (int i = threadIdx.x; i < LANES * VEC && first + i < a.outs; i += 256) {
+		float y = 0;
+		for (int r = 0; r < ROWS; r++)
+			y += parts[r][i];
+		a.dst.row(t, h)[first + i] = to<DST>(y);
+	}
 }

@@ -10,7 +10,7 @@
 //
 // The n best lie at or above the n-th largest of the groups' best: few others
 // do, and those are put in order by counting, for each, how many are larger.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	int *ids;
@@ -78,6 +78,8 @@ template <int N> struct Above {
 
 KERNEL chunks(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	__shared__ float shared[WARP];
 	__shared__ u64 heads[GROUPS];
 	__shared__ Above<MOST * GROUP> above;
@@ -122,6 +124,8 @@ KERNEL chunks(PARAM)
 
 KERNEL join(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	__shared__ float shared[WARP];
 	__shared__ u64 heads[256];
 	__shared__ Above<MOST * MOST> above;
@@ -149,6 +153,8 @@ KERNEL join(PARAM)
 
 KERNEL top_logprobs(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	__shared__ float floats[WARP];
 	__shared__ u64 keys[2][WARP];
 	float top = -INF, sum = 0;

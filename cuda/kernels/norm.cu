@@ -1,7 +1,7 @@
 // dst = x / √(mean(x²) + eps) · gamma, row by row; dst may be x.
 // Grid: one block a row. dst, x [rows, n]; gamma [n]. VEC neighbours a load.
 // Sums in float32.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Mat<DST> dst;
@@ -13,6 +13,8 @@ struct Args {
 
 KERNEL rms_norm(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	__shared__ float shared[WARP];
 	const SRC *x = a.x.row(blockIdx.x);
 	DST *dst = a.dst.row(blockIdx.x);

@@ -2,7 +2,7 @@
 // Grid: one block a token; 2·half floats of dynamic shared memory. x [tokens,
 // heads, 2·half]; pos [tokens]; freq [half]. A pair is (i, i + half), or
 // (2i, 2i + 1) when INTERLEAVED. A thread turns VEC neighbouring pairs.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Cube<DST> x;
@@ -14,6 +14,8 @@ struct Args {
 
 KERNEL rotate(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	extern __shared__ float cosines[];
 	float *sines = cosines + a.half;
 	float pos = (float)a.pos[blockIdx.x];

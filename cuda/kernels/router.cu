@@ -1,17 +1,16 @@
-// The experts of every token: softmax over all in float32, the k largest, with
-// groups > 1 only from the topGroups groups whose best expert is largest;
-// the lower number first among equals.
+// The experts of every token, from the products with their gates: softmax over
+// all in float32, the k largest, with groups > 1 only from the topGroups groups
+// whose best expert is largest; the lower number first among equals.
 // Grid: one block a token; dynamic shared memory: experts + groups floats.
-// ids, weights [tokens, k]; x [tokens, hidden]; gate [experts, hidden].
+// ids, weights [tokens, k]; logits [tokens, experts].
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Mat<int> ids;
 	Mat<float> weights;
-	Mat<const SRC> x;
-	Mat<const GATE> gate;
-	int hidden, experts, k, groups, topGroups, normalize;
+	Mat<const float> logits;
+	int experts, k, groups, topGroups, normalize;
 	float scale;
 };
 
@@ -77,16 +76,10 @@ __device__ void keep_groups(const Args &a, float *scores, float *best)
 KERNEL router(PARAM)
 {
 	extern __shared__ float scores[];
-	const SRC *x = a.x.row(blockIdx.x);
-	for (int e = warp_id(); e < a.experts; e += blockDim.x / WARP) {
-		const GATE *gate = a.gate.row(e);
-		float sum = 0;
-		for (int i = lane_id(); i < a.hidden; i += WARP)
-			sum += f32(x[i]) * f32(gate[i]);
-		sum = warp_sum(sum);
-		if (lane_id() == 0)
-			scores[e] = sum;
-	}
+	let_next_start();
+	wait_for_previous();
+	for (int e = threadIdx.x; e < a.experts; e += blockDim.x)
+		scores[e] = a.logits.row(blockIdx.x)[e];
 	__syncthreads();
 	softmax(scores, a.experts);
 	if (warp_id() > 0)

@@ -1,6 +1,6 @@
 // dst[i] = src[ids[i]]: Embed and GatherRows. An id outside src reads row 0.
 // Grid: one block a row of dst. dst [rows, n]; src [limit, n]; ids [rows].
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Mat<DST> dst;
@@ -11,6 +11,8 @@ struct Args {
 
 KERNEL gather_rows(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	int id = a.ids[blockIdx.x];
 	const SRC *src = a.src.row((u32)id < (u32)a.limit ? id : 0);
 	DST *dst = a.dst.row(blockIdx.x);

@@ -11,6 +11,7 @@
 // device.SetTemperature and its followers number them; state is scratch.
 // Weights are integers, exp(x − max)·2⁴⁰, so that sums are exact and do not
 // depend on their order.
+#include "early.cuh"
 #include "philox.cuh"
 #include "topk.cuh"
 
@@ -26,15 +27,16 @@
 
 // What the kernels hand on.
 struct State {
+	int mode, bin; // the last bin that a filter reaches
+	float top;     // the best logit
+	u32 listed, weighed, chosen;
+	u64 total, above; // weights of all, and of the bins before the last one
 	u64 best[CHUNKS]; // key of the best token: order bits, complement of its id; ~0: NaN or +Inf
 	u64 sums[CHUNKS]; // of the weights that are kept for sure
 	u64 mass[BINS];
 	u32 count[BINS]; // tokens that have a weight
 	float x[LIST];
 	int ids[LIST];
-	u64 total, above; // weights of all, and of the bins before the last one
-	u32 listed, weighed, chosen;
-	int mode, bin; // the last bin that a filter reaches
 };
 
 static_assert(sizeof(State) <= 1 << 16, "State is larger than its scratch memory");
@@ -65,16 +67,16 @@ __device__ int bin_of(float x, float top) { return min((int)((top - x) * PER_NAT
 
 // Settings as numbers to compare with.
 struct Filters {
-	int k; // 0: off
-	float p;
+	float temperature, k_setting, p, min_p;
+	int k;     // 0: off
 	u32 floor; // order bits of the lowest logit that min-p keeps
 
-	__device__ Filters(const Args &a, float top)
+	__device__ explicit Filters(const Args &a) // loads, early
+		: temperature(a.settings[TEMPERATURE]), k_setting(a.settings[TOP_K]), p(a.settings[TOP_P]), min_p(a.settings[MIN_P]) {}
+	__device__ void set(float top, int vocab)
 	{
-		k = a.settings[TOP_K];
-		k = k > 0 && k < a.vocab ? k : 0;
-		p = a.settings[TOP_P];
-		floor = a.settings[MIN_P] > 0 ? order_bits(top + logf(a.settings[MIN_P])) : 0;
+		k = k_setting > 0 && k_setting < vocab ? k_setting : 0;
+		floor = min_p > 0 ? order_bits(top + logf(min_p)) : 0;
 	}
 	// The mass that top-p wants.
 	__device__ u64 target(u64 total) const { return __double2ull_rz((double)fmaxf(p, 0) * (double)total); }
@@ -123,12 +125,13 @@ __device__ u64 scan(u64 x, u64 &total)
 __device__ bool last(u32 *arrived)
 {
 	__shared__ bool is;
-	__threadfence();
 	__syncthreads();
-	if (threadIdx.x == 0)
+	if (threadIdx.x == 0) {
+		__threadfence();
 		is = atomicAdd(arrived, 1) == gridDim.x - 1;
+		__threadfence();
+	}
 	__syncthreads();
-	__threadfence();
 	return is;
 }
 
@@ -216,6 +219,8 @@ template <int N> __device__ void draw_chunk(const Args &a, float top, u32 border
 
 KERNEL adjust(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	float temperature = a.settings[TEMPERATURE], penalty = a.settings[REPETITION];
 	int from = blockIdx.x * a.chunk, to = min(from + a.chunk, a.vocab);
 	u64 best = 0;
@@ -326,28 +331,34 @@ __device__ void find_bin(const Args &a, Filters f)
 
 KERNEL weigh(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	__shared__ Histogram h;
 	__shared__ u64 shared[WARP];
 	State *s = a.state;
+	int from = blockIdx.x * a.chunk, to = min(from + a.chunk, a.vocab);
+	Filters f(a);
+	float x[AT_ONCE];
+	auto fetch = [&](int i0) {
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+			x[j] = i0 + j * THREADS < to ? a.adjusted[i0 + j * THREADS] : -INF;
+	};
+	fetch(from + threadIdx.x);
 	u64 best = best_of_all(a);
 	float top = from_order_bits(best >> 32);
 	bool broken = best == ~0ull || top == -INF;
-	if (broken || a.settings[TEMPERATURE] == 0) {
+	if (broken || f.temperature == 0) {
 		if (blockIdx.x == 0 && threadIdx.x == 0)
 			*a.id = broken ? -1 : (int)~(u32)best, s->mode = DONE;
 		return;
 	}
-	Filters f(a, top);
+	f.set(top, a.vocab);
 	bool bins = PLAIN_ALWAYS || f.k || f.p < 1;
 	if (bins)
 		h.clear();
-	int from = blockIdx.x * a.chunk, to = min(from + a.chunk, a.vocab);
 	u64 sum = 0;
-	for (int i0 = from + threadIdx.x; i0 < to; i0 += AT_ONCE * blockDim.x) {
-		float x[AT_ONCE];
-#pragma unroll
-		for (int j = 0; j < AT_ONCE; j++)
-			x[j] = i0 + j * blockDim.x < to ? a.adjusted[i0 + j * blockDim.x] : -INF;
+	for (int i0 = from + threadIdx.x; i0 < to; i0 += AT_ONCE * THREADS) {
 #pragma unroll
 		for (int j = 0; j < AT_ONCE; j++) {
 			u64 w = weight(x[j], top);
@@ -355,6 +366,7 @@ KERNEL weigh(PARAM)
 				h.add(bin_of(x[j], top), w);
 			sum += order_bits(x[j]) >= f.floor ? w : 0;
 		}
+		fetch(i0 + AT_ONCE * THREADS);
 	}
 	if (bins) {
 		h.flush(s);
@@ -365,6 +377,8 @@ KERNEL weigh(PARAM)
 	}
 	if (!last(&s->weighed))
 		return;
+	if (threadIdx.x == 0)
+		s->top = top;
 	if (bins) {
 		find_bin(a, f);
 		return;
@@ -532,29 +546,32 @@ __device__ void plain(const Args &a, Plain &m, Filters f, float top)
 
 KERNEL choose(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	static_assert(CHUNKS == MANY, "a thread a chunk");
 	__shared__ union Memory { List list; Plain plain; __device__ Memory() {} } m;
 	__shared__ u64 sums[CHUNKS];
 	State *s = a.state;
-	int mode = s->mode;
+	int mode = s->mode, bin_at_end = s->bin, from = blockIdx.x * a.chunk, to = min(from + a.chunk, a.vocab);
+	float top = s->top, next = from + threadIdx.x < to ? a.adjusted[from + threadIdx.x] : -INF;
+	u64 total = s->total, before = s->above;
+	Filters f(a);
 	if (mode == DONE)
 		return;
-	float top = from_order_bits(best_of_all(a) >> 32);
-	Filters f(a, top);
+	f.set(top, a.vocab);
 	if (mode == PLAIN) {
 		if (blockIdx.x == 0)
 			plain(a, m.plain, f, top);
 		return;
 	}
-	int from = blockIdx.x * a.chunk, to = min(from + a.chunk, a.vocab);
 	u64 sum = 0;
-	for (int i0 = from; i0 < to; i0 += blockDim.x) {
-		int i = i0 + threadIdx.x;
-		float x = i < to ? a.adjusted[i] : -INF;
+	for (int i = from + threadIdx.x; i - (int)threadIdx.x < to; i += MANY) {
+		float x = next;
+		next = i + MANY < to ? a.adjusted[i + MANY] : -INF;
 		u64 w = weight(x, top);
 		int bin = bin_of(x, top);
-		sum += bin < s->bin && order_bits(x) >= f.floor ? w : 0;
-		bool in = w && (bin == s->bin || mode == LISTED && bin < s->bin);
+		sum += bin < bin_at_end && order_bits(x) >= f.floor ? w : 0;
+		bool in = w && (bin == bin_at_end || mode == LISTED && bin < bin_at_end);
 		u32 all = __ballot_sync(~0u, in);
 		int at = 0;
 		if (all && lane_id() == 0)
@@ -577,7 +594,7 @@ KERNEL choose(PARAM)
 		l.w[i] = weight(l.x[i], top);
 	});
 	__syncthreads();
-	filter(l, f, mode == LISTED ? 0 : s->above, s->total, top);
+	filter(l, f, mode == LISTED ? 0 : before, total, top);
 	if (mode == LISTED)
 		draw_listed(a, l);
 	else

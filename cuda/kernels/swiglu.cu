@@ -1,6 +1,6 @@
 // dst[t, i] = silu(g[t, i])·u[t, i], VEC neighbours a thread.
 // Grid: (tokens, blocks of columns). dst [tokens, n]; x [tokens, 2n] is g‖u.
-#include "common.cuh"
+#include "early.cuh"
 
 struct Args {
 	Mat<DST> dst;
@@ -10,6 +10,8 @@ struct Args {
 
 KERNEL swiglu(PARAM)
 {
+	let_next_start();
+	wait_for_previous();
 	int i = (blockIdx.y * blockDim.x + threadIdx.x) * VEC;
 	if (i >= a.n)
 		return;

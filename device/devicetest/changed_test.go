@@ -22,6 +22,7 @@ type changed struct {
 	route          func(a device.RouteArgs) error
 	sampleTopK     func(a device.TopKArgs) error
 	attendSelected func(a device.SelectedArgs) error
+	attendTeams    func(a device.TeamsArgs) error
 	gatherRows     func(dst, src, ids *tensor) error
 	distances      func(dst, x, points *tensor) error
 	nearest        func(labels, x, centers *tensor) error
@@ -37,7 +38,7 @@ func with(set func(c *changed)) *changed {
 	c := &changed{
 		embed: k.Embed, rmsNorm: k.RMSNorm, linear: k.Linear, headLinear: k.HeadLinear, rotate: k.Rotate, swiGLU: k.SwiGLU,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
-		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, attendSelected: k.AttendSelected, gatherRows: k.GatherRows,
+		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
 		distances: k.Distances, nearest: k.Nearest, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
 		increment: k.Increment,
 	}
@@ -69,6 +70,7 @@ func (c *changed) Merge(dst *tensor, a, b device.Partial) error { return c.merge
 func (c *changed) Route(a device.RouteArgs) error               { return c.route(a) }
 func (c *changed) SampleTopK(a device.TopKArgs) error           { return c.sampleTopK(a) }
 func (c *changed) AttendSelected(a device.SelectedArgs) error   { return c.attendSelected(a) }
+func (c *changed) AttendTeams(a device.TeamsArgs) error         { return c.attendTeams(a) }
 func (c *changed) GatherRows(dst, src, ids *tensor) error       { return c.gatherRows(dst, src, ids) }
 func (c *changed) Distances(dst, x, points *tensor) error       { return c.distances(dst, x, points) }
 func (c *changed) Nearest(labels, x, centers *tensor) error     { return c.nearest(labels, x, centers) }

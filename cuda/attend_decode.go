@@ -1,0 +1,151 @@
+package cuda
+
+import (
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// Numbers of kernels/attend_decode.cu, attend_latent.cu and attend_merge.cu.
+const (
+	groupedHeads = 8  // query heads of a key head, at most
+	groupedWarps = 8  // of a block
+	latentHeads  = 16 // query heads of a key head, at most
+	latentRows   = 32 // of a tile
+	latentPiece  = 8  // rows that are copied at least
+	latentWarps  = 8  // of a block, that compute
+	latentStages = 3
+	mergeColumns = 64 // of a block
+	mergeThreads = 512
+)
+
+type attendDecodeArgs struct {
+	out, mass              vec
+	q, k, v                cube
+	from, pos              vec
+	heads, group, capacity int32
+	scale                  float32
+}
+
+type attendLatentArgs struct {
+	q, k, pieces           driver.TensorMap
+	out, mass, from, pos   vec
+	heads, group, capacity int32
+	scale                  float32
+	_                      [16]byte // a TensorMap's alignment
+}
+
+type attendMergeArgs struct {
+	out                          cube
+	lse                          mat
+	parts, mass, from, pos, read vec
+	heads, keyHeads, capacity    int32
+}
+
+// attendFew is attention of at most fewTokens tokens.
+func (k *kernels) attendFew(a device.AttendArgs) error {
+	switch {
+	case forGrouped(a) && a.K.Shape[0] <= k.card.multiprocessors:
+		return k.attendGrouped(a)
+	case forLatent(a) && a.K.Shape[0] <= k.card.multiprocessors && k.card.capability == hopper:
+		return k.attendLatent(a)
+	default:
+		return k.attendFewPlain(a)
+	}
+}
+
+// forGrouped reports whether attend_decode takes these types, sizes and
+// alignments.
+func forGrouped(a device.AttendArgs) bool {
+	d := a.K.Shape[2]
+	return inVectors(a.Q, a.K, a.V) && (d == 64 || d == 128) && a.V.Shape[2] == d && a.Q.Shape[1]/a.K.Shape[0] <= groupedHeads
+}
+
+// forLatent reports whether attend_latent does: values are the first columns of
+// keys.
+func forLatent(a device.AttendArgs) bool {
+	dk, dv := a.K.Shape[2], a.V.Shape[2]
+	return inVectors(a.Q, a.K, a.V) && sameRows(a.K, a.V) && dk <= 576 && (dv == 128 || dv == 256 || dv == 512) && dv <= dk &&
+		a.Q.Shape[1]/a.K.Shape[0] <= latentHeads
+}
+
+// inVectors reports whether tensors are BF16 and can be read by 16 bytes.
+func inVectors(ts ...*device.Tensor) bool {
+	for _, t := range ts {
+		if t.DType != device.BF16 || vectorOf(8, t) < 8 {
+			return false
+		}
+	}
+	return true
+}
+
+// sameRows reports whether b's rows begin where a's do.
+func sameRows(a, b *device.Tensor) bool {
+	return a.Buffer == b.Buffer && a.Offset == b.Offset && a.Stride[0] == b.Stride[0] && a.Stride[1] == b.Stride[1]
+}
+
+// attendGrouped reads keys and values once for all query heads of a key head.
+func (k *kernels) attendGrouped(a device.AttendArgs) error {
+	tokens, heads, keyHeads, d := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
+	c := k.call("attend_decode").set("D", d).set("WARPS", groupedWarps)
+	parts := c.decodeParts(a)
+	args := attendDecodeArgs{
+		parts.out, parts.mass, c.cube(a.Q), c.cube(a.K), c.cube(a.V), c.vec(a.From), c.vec(a.Pos),
+		int32(heads), int32(heads / keyHeads), int32(a.K.Shape[1]), a.Scale,
+	}
+	shared := groupedWarps*(d/16)*512 + 8*d*4 + groupedWarps*64 // struct Memory
+	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 32 * groupedWarps, Early: k.overlaps()}
+	if err := launch(c, "attend_decode", grid, shared, &args); err != nil {
+		return err
+	}
+	return k.attendMerge(a, parts)
+}
+
+// attendLatent reads the rows that are keys and values once.
+func (k *kernels) attendLatent(a device.AttendArgs) error {
+	tokens, heads, keyHeads, dk := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
+	c := k.call("attend_latent").set("DK", dk).set("DV", a.V.Shape[2]).set("STAGES", latentStages)
+	parts := c.decodeParts(a)
+	args := attendLatentArgs{
+		q: c.boxes(a.Q, 1, latentHeads, 64), k: c.boxes(a.K, 1, latentRows, 64), pieces: c.boxes(a.K, 1, latentPiece, 64),
+		out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
+		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
+	}
+	panels := ceil(dk, 64)
+	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory
+		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(1+2*latentStages)
+	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 32 * (latentWarps + 1), Early: k.overlaps()}
+	if err := launch(c, "attend_latent", grid, shared, &args); err != nil {
+		return err
+	}
+	return k.attendMerge(a, parts)
+}
+
+// overlaps reports whether kernels may be launched early.
+func (k *kernels) overlaps() bool { return k.card.capability >= hopper }
+
+// decodeParts are the results of the blocks that share a key head's rows: as
+// many as the card runs at once.
+type decodeParts struct {
+	out, mass vec
+	n         int
+}
+
+func (c *call) decodeParts(a device.AttendArgs) decodeParts {
+	heads := a.Q.Shape[0] * a.Q.Shape[1]
+	n := c.k.card.multiprocessors / a.K.Shape[0]
+	c.set("PARTS", n)
+	at := c.scratch(4*heads*n*a.V.Shape[2], 8*heads*n)
+	return decodeParts{at[0], at[1], n}
+}
+
+// attendMerge puts the parts of attention together.
+func (k *kernels) attendMerge(a device.AttendArgs, parts decodeParts) error {
+	dv := a.V.Shape[2]
+	c := k.call("attend_merge").as("DST", a.Out.Out.DType).set("DV", dv).set("PARTS", parts.n)
+	args := attendMergeArgs{
+		c.cube(a.Out.Out), c.mat(a.Out.LSE), parts.out, parts.mass, c.vec(a.From), c.vec(a.Pos), c.vec(a.Read),
+		int32(a.Q.Shape[1]), int32(a.K.Shape[0]), int32(a.K.Shape[1]),
+	}
+	grid := driver.Grid{X: a.Q.Shape[1], Y: a.Q.Shape[0], Z: dv / mergeColumns, Threads: mergeThreads, Early: k.overlaps()}
+	return launch(c, "attend_merge", grid, 0, &args)
+}

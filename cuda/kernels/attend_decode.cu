@@ -1,0 +1,267 @@
+// Exact attention of few tokens with grouped queries, at most 8 heads a key
+// head, over the rows from ≤ j ≤ pos[t]. attend_merge puts the parts together.
+// Grid: (PARTS, key heads, tokens), WARPS · 32 threads; shared: struct Memory.
+// q [tokens, heads, D]; k, v [key heads, capacity, D], BF16, all rows on
+// 16-byte boundaries; D 64 or 128; parts: decode.cuh.
+//
+// All warps of a key head's blocks share the rows, TILES tiles of 16 at a time:
+// rows as the long side of the tensor cores' products, heads as the short
+// one. Rows go from memory to the registers that multiply them: the columns of
+// a product may be numbered as one likes, so a lane's 16 bytes of a key serve
+// two products as they are, and values are paired by row with a byte permutation.
+// The next tile is under way while one is worked on: 4 KB of keys and 4 KB of
+// values a warp. Weights go to BF16 for the product with the values, sums are
+// float32.
+#include "decode.cuh"
+
+#define TILES (128 / D) // of 16 rows, at a time
+#define ROWS (16 * TILES)
+#define HALVES (D / 64) // 64 columns
+#define SUMS (D / 16)   // products that cover the columns
+
+struct Args {
+	float *out;
+	Mass *mass;
+	Cube<const bf16> q, k, v;
+	const int *from; // or null: 0
+	const int *pos;
+	int heads, group, capacity;
+	float scale;
+};
+
+struct Memory {
+	float4 sums[WARPS][SUMS][WARP];
+	float out[8][D];
+	float2 top[WARPS][4], sum[WARPS][4];
+};
+
+struct Keys { uint4 at[TILES][2][D / 32]; };       // rows g and g + 8, every 4th 16 bytes from c on
+struct Values { uint4 at[TILES][4][HALVES]; };     // rows 2c, 2c + 1, 2c + 8, 2c + 9; every 8th 16 bytes from g on
+
+__device__ inline uint4 load_once(const bf16 *p, u64 policy)
+{
+	uint4 x;
+	asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+		: "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p), "l"(policy));
+	return x;
+}
+
+__device__ inline u32 word(const uint4 &x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
+
+// Rows past the last are the last once more.
+__device__ inline void load(Keys &k, Mat<const bf16> src, int row, int last, u64 policy)
+{
+	int g = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			const bf16 *p = src.row(min(row + 16 * i + 8 * half + g, last)) + 8 * c;
+#pragma unroll
+			for (int j = 0; j < D / 32; j++)
+				k.at[i][half][j] = load_once(p + 32 * j, policy);
+		}
+}
+
+__device__ inline void load(Values &v, Mat<const bf16> src, int row, int last, u64 policy)
+{
+	int g = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
+#pragma unroll
+		for (int r = 0; r < 4; r++) {
+			const bf16 *p = src.row(min(row + 16 * i + 2 * c + (r & 1) + (r & 2) * 4, last)) + 8 * g;
+#pragma unroll
+			for (int h = 0; h < HALVES; h++)
+				v.at[i][r][h] = load_once(p + 64 * h, policy);
+		}
+}
+
+// Attention of a warp: the sums of the heads 2c and 2c + 1 over the lane's rows,
+// the columns of sum[i] as mma leaves them.
+struct State {
+	float acc[SUMS][4] = {};
+	float top[2] = {-INF, -INF}, sum[2] = {};
+};
+
+// The logits of a tile become weights; the state is brought to the new reference.
+__device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int row, int last)
+{
+	int g = lane_id() / 4;
+	float top[2] = {z.top[0], z.top[1]};
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			s[i][e] = row + 16 * i + e / 2 * 8 + g <= last ? s[i][e] * scale : -INF;
+			top[e % 2] = fmaxf(top[e % 2], s[i][e]);
+		}
+#pragma unroll
+	for (int step = 4; step < WARP; step *= 2)
+#pragma unroll
+		for (int h = 0; h < 2; h++)
+			top[h] = fmaxf(top[h], __shfl_xor_sync(~0u, top[h], step));
+	if (__any_sync(~0u, top[0] != z.top[0] || top[1] != z.top[1])) {
+		float shrink[2];
+#pragma unroll
+		for (int h = 0; h < 2; h++) {
+			shrink[h] = power2(z.top[h] - reference(top[h]));
+			z.sum[h] *= shrink[h];
+			z.top[h] = top[h];
+		}
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				z.acc[i][e] *= shrink[e % 2];
+	}
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			s[i][e] = power2(s[i][e] - reference(top[e % 2]));
+			z.sum[e % 2] += s[i][e];
+		}
+}
+
+// The 8 × 8 matrix of BF16 of which every lane holds two neighbours, transposed.
+__device__ inline u32 transposed(u32 x)
+{
+	u32 y;
+	asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+	return y;
+}
+
+// Puts the warps' states together and writes the part.
+__device__ inline void finish(const Args &a, Memory &m, State &z, int t, int kv, int part)
+{
+	int g = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+	for (int step = 4; step < WARP; step *= 2)
+#pragma unroll
+		for (int h = 0; h < 2; h++)
+			z.sum[h] += __shfl_xor_sync(~0u, z.sum[h], step);
+	if (g == 0) {
+		m.top[warp_id()][c] = make_float2(z.top[0], z.top[1]);
+		m.sum[warp_id()][c] = make_float2(z.sum[0], z.sum[1]);
+	}
+	__syncthreads();
+	float top[2] = {-INF, -INF}, sum[2] = {};
+#pragma unroll
+	for (int w = 0; w < WARPS; w++) {
+		top[0] = fmaxf(top[0], m.top[w][c].x);
+		top[1] = fmaxf(top[1], m.top[w][c].y);
+	}
+#pragma unroll
+	for (int w = 0; w < WARPS; w++) {
+		sum[0] += m.sum[w][c].x * power2(m.top[w][c].x - reference(top[0]));
+		sum[1] += m.sum[w][c].y * power2(m.top[w][c].y - reference(top[1]));
+	}
+	float shrink[2] = {power2(z.top[0] - reference(top[0])), power2(z.top[1] - reference(top[1]))};
+#pragma unroll
+	for (int i = 0; i < SUMS; i++)
+		m.sums[warp_id()][i][lane_id()] = make_float4(z.acc[i][0] * shrink[0], z.acc[i][1] * shrink[1], z.acc[i][2] * shrink[0], z.acc[i][3] * shrink[1]);
+	__syncthreads();
+	for (int i = warp_id(); i < SUMS; i += WARPS) {
+		float4 y = m.sums[0][i][lane_id()];
+#pragma unroll
+		for (int w = 1; w < WARPS; w++) {
+			float4 x = m.sums[w][i][lane_id()];
+			y.x += x.x, y.y += x.y, y.z += x.z, y.w += x.w;
+		}
+		int column = i / 4 * 64 + g * 8 + i % 4 * 2;
+		*(float2 *)&m.out[2 * c][column] = make_float2(y.x, y.z);
+		*(float2 *)&m.out[2 * c + 1][column] = make_float2(y.y, y.w);
+	}
+	__syncthreads();
+	i64 head = (i64)t * a.heads + kv * a.group;
+	for (int i = threadIdx.x; i < a.group * (D / 4); i += WARPS * WARP) {
+		int h = i / (D / 4), column = i % (D / 4) * 4;
+		*(float4 *)(a.out + (((head + h) * HALVES + column / 64) * PARTS + part) * 64 + column % 64) = *(float4 *)&m.out[h][column];
+	}
+	if (threadIdx.x < 4)
+#pragma unroll
+		for (int h = 0; h < 2; h++)
+			if (2 * c + h < a.group)
+				a.mass[(head + 2 * c + h) * PARTS + part] = Mass{top[h], sum[h]};
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARAM)
+{
+	extern __shared__ float4 raw[];
+	int part = blockIdx.x, kv = blockIdx.y, t = blockIdx.z, g = lane_id() / 4, c = lane_id() % 4;
+	// The limits are read before the kernel ahead is over, and once more after:
+	// as a rule they are the same, and the first rows are under way by then.
+	Limits limits(a.from, a.pos, t);
+	wait_for_previous();
+	let_next_start(); // all blocks are there: it takes nothing from them
+	Limits now(a.from, a.pos, t);
+	uint4 q[D / 32];
+#pragma unroll
+	for (int j = 0; j < D / 32; j++)
+		q[j] = g < a.group ? *(const uint4 *)(a.q.row(t, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
+	u64 policy = evict_first();
+	Mat<const bf16> k = {a.k.row(kv, 0), a.k.s1}, v = {a.v.row(kv, 0), a.v.s1};
+	Share<ROWS> share;
+	Keys keys;
+	Values values;
+	int parts, tiles, row, last;
+	while (true) {
+		Range range(limits, a.capacity);
+		parts = range.parts();
+		share = Share<ROWS>(range, part * WARPS + warp_id(), parts * WARPS);
+		tiles = part < parts ? share.tiles() : 0;
+		row = share.begin(0), last = share.end(0);
+		if (tiles > 0) {
+			load(keys, k, row, last, policy);
+			load(values, v, row, last, policy);
+		}
+		if (!(limits != now))
+			break;
+		limits = now;
+	}
+	if (part >= parts)
+		return;
+	State z;
+	if (tiles > 0) {
+		float scale = a.scale * LOG2E;
+		for (int tile = 1;; tile++) {
+			float s[TILES][4] = {}, odd[TILES][4] = {};
+#pragma unroll
+			for (int i = 0; i < TILES; i++)
+#pragma unroll
+				for (int j = 0; j < D / 32; j++) {
+					uint4 x = keys.at[i][0][j], y = keys.at[i][1][j];
+					mma(s[i], x.x, y.x, x.y, y.y, q[j].x, q[j].y);
+					mma(odd[i], x.z, y.z, x.w, y.w, q[j].z, q[j].w);
+				}
+#pragma unroll
+			for (int i = 0; i < TILES; i++)
+#pragma unroll
+				for (int e = 0; e < 4; e++)
+					s[i][e] += odd[i][e];
+			int next = share.begin(tile), next_last = share.end(tile);
+			if (tile < tiles)
+				load(keys, k, next, next_last, policy);
+			weigh(z, s, scale, row, last);
+#pragma unroll
+			for (int i = 0; i < TILES; i++) {
+				u32 p0 = transposed(pack(s[i][0], s[i][1])), p1 = transposed(pack(s[i][2], s[i][3]));
+#pragma unroll
+				for (int h = 0; h < HALVES; h++)
+#pragma unroll
+					for (int w = 0; w < 4; w++) {
+						u32 r0 = word(values.at[i][0][h], w), r1 = word(values.at[i][1][h], w);
+						u32 r2 = word(values.at[i][2][h], w), r3 = word(values.at[i][3][h], w);
+						mma(z.acc[4 * h + w], __byte_perm(r0, r1, 0x5410), __byte_perm(r0, r1, 0x7632),
+							__byte_perm(r2, r3, 0x5410), __byte_perm(r2, r3, 0x7632), p0, p1);
+					}
+			}
+			if (tile == tiles)
+				break;
+			row = next, last = next_last;
+			load(values, v, row, last, policy);
+		}
+	}
+	finish(a, *(Memory *)raw, z, t, kv, part);
+}

@@ -1,0 +1,96 @@
+#pragma once
+// What the kernels of decode attention share: how rows are split, and the
+// instructions of tensor cores and memory (sm_80 or newer). Logits are to base
+// 2. Parts, float32: out [tokens, heads, DV/64, PARTS, 64], unnormalised, what one
+// block of attend_merge takes in one piece; mass [tokens, heads, PARTS]: the
+// reference r and Σ 2^(logit − r).
+#include "tensor.cuh"
+
+#define LN2 0.6931471805599453f
+#define LEAST_ROWS 64 // of a part, where there are so many
+
+struct __align__(8) Mass { float top, sum; };
+
+// The rows from ≤ j ≤ pos[t] as they are in memory.
+struct Limits {
+	int from, pos;
+	// from or null: 0. Read anew every time.
+	__device__ Limits(const int *from, const int *pos, int t) : from(0)
+	{
+		asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(this->pos) : "l"(pos + t) : "memory");
+		if (from)
+			asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(this->from) : "l"(from) : "memory");
+	}
+	__device__ bool operator!=(const Limits &b) const { return from != b.from || pos != b.pos; }
+};
+
+struct Range {
+	int first, rows;
+	__device__ Range(const Limits &limits, int capacity)
+	{
+		first = max(limits.from, 0);
+		rows = max(min(limits.pos, capacity - 1) - first + 1, 0);
+	}
+	// The split depends on the number of rows alone, so that neither the
+	// cache's capacity nor the grid changes a result.
+	__device__ int parts() const { return min(PARTS, (rows + LEAST_ROWS - 1) / LEAST_ROWS); }
+};
+
+// What one of several workers takes of a range: in every round the workers have
+// neighbouring tiles of ROWS rows, which keeps memory's pages open; in the last
+// one they divide what is left.
+template <int ROWS> struct Share {
+	int first, next; // row of the first tile; rows from one tile to the next
+	int rounds;      // full tiles
+	int rest, last;  // the tile after them, from row rest to row last; or none
+	__device__ Share() {}
+	__device__ Share(const Range &range, int worker, int workers)
+	{
+		first = range.first + worker * ROWS;
+		next = workers * ROWS;
+		rounds = range.rows / max(next, 1);
+		int done = rounds * next, left = range.rows - done;
+		rest = range.first + done + left * worker / max(workers, 1);
+		last = range.first + done + left * (worker + 1) / max(workers, 1) - 1;
+	}
+	__device__ int tiles() const { return rounds + (rest <= last); }
+	__device__ int begin(int tile) const { return tile < rounds ? first + tile * next : rest; }
+	__device__ int end(int tile) const { return tile < rounds ? first + tile * next + ROWS - 1 : last; } // its last row
+};
+
+// Programmatic dependent launch: wait for the kernel before this one, and let
+// the one after it come onto the multiprocessors. Nothing where it is not used.
+__device__ inline void wait_for_previous()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ inline void let_next_start()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// What is subtracted from logits of the given maximum, also where all are −Inf.
+__device__ inline float reference(float top) { return top == -INF ? 0 : top; }
+
+// d += a·b for a 16 × 16 and b 16 × 8. Lane 4g + c holds the rows g and g + 8 of
+// a at its columns 2c, 2c + 1, 2c + 8, 2c + 9; the column g of b at those rows;
+// the rows g and g + 8 of d at the columns 2c and 2c + 1.
+__device__ inline void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Cache rows are read once: they shall not displace what is read again.
+__device__ inline u64 evict_first()
+{
+	u64 policy;
+	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+	return policy;
+}
