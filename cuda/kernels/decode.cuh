@@ -4,6 +4,7 @@
 // 2. Parts, float32: out [tokens, heads, DV/64, PARTS, 64], unnormalised, what one
 // block of attend_merge takes in one piece; mass [tokens, heads, PARTS]: the
 // reference r and Σ 2^(logit − r).
+#include "early.cuh"
 #include "tensor.cuh"
 
 #define LN2 0.6931471805599453f
@@ -57,22 +58,6 @@ template <int ROWS> struct Share {
 	__device__ int begin(int tile) const { return tile < rounds ? first + tile * next : rest; }
 	__device__ int end(int tile) const { return tile < rounds ? first + tile * next + ROWS - 1 : last; } // its last row
 };
-
-// Programmatic dependent launch: wait for the kernel before this one, and let
-// the one after it come onto the multiprocessors. Nothing where it is not used.
-__device__ inline void wait_for_previous()
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-__device__ inline void let_next_start()
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
 
 // What is subtracted from logits of the given maximum, also where all are −Inf.
 __device__ inline float reference(float top) { return top == -INF ? 0 : top; }
