@@ -162,7 +162,7 @@ func chunksOf(vocab int) (chunk, chunks int) {
 
 type logProbsArgs struct {
 	ids, logprobs, chosen, logits, id, best, tops, sums vec
-	n, vocab, chunks, pad                               int32
+	n, vocab, chunks, _                                 int32
 }
 
 // TopLogProbs implements device.Kernels.

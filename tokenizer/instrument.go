@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 var (
@@ -14,6 +15,7 @@ var (
 	macroTag  = regexp.MustCompile(`^\s*macro\s+\w+\s*\(([^)]*)\)`)
 	parameter = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*(?:=|$)`)
 
+	reserved = regexp.MustCompile(`\b__(enter|leave|step|print|assign|field|indent)\b`) // the names of guard.go
 	mutation = regexp.MustCompile(`\.\s*(append|insert|pop|update)\b`)
 	product  = regexp.MustCompile(`(?:^|[^\w.])\d+(?:\.\d+)?\s*\*|\*\s*\d{1,3}(?:[^\w.]|$)`)
 	indent   = regexp.MustCompile(`^\|\s*indent\b`)
@@ -24,6 +26,17 @@ const maxSums = 100
 
 // bounded refuses tags that the guard could not watch; code is a tag with its texts left out.
 func bounded(kind byte, code string) error {
+	if at := strings.IndexFunc(code, func(r rune) bool { return r > unicode.MaxASCII }); at >= 0 {
+		return fmt.Errorf("a tag has %.1q outside of a text: only ASCII is supported there", code[at:])
+	}
+	if name := reserved.FindString(code); name != "" {
+		return fmt.Errorf("the name %s is reserved", name)
+	}
+	word := strings.TrimSpace(code)
+	if kind == '%' && (strings.HasPrefix(word, "set") && strings.Contains(word, "=") && !setTag.MatchString(word) ||
+		strings.HasPrefix(word, "for") && !forTag.MatchString(word)) {
+		return fmt.Errorf("cannot read the tag %s", quoted(word))
+	}
 	if method := mutation.FindStringSubmatch(code); method != nil {
 		return fmt.Errorf(".%s is not supported: transformers refuses methods that change a value too", method[1])
 	}
@@ -35,7 +48,7 @@ func bounded(kind byte, code string) error {
 		(strings.Count(times, "*") > 1 || !product.MatchString(times)) {
 		return errors.New("one multiplication in a tag is supported, of or by a number of at most three digits")
 	}
-	if kind == '%' && strings.HasPrefix(strings.TrimSpace(code), "macro") {
+	if kind == '%' && strings.HasPrefix(word, "macro") {
 		// A default is computed before the macro can count itself.
 		_, parameters, _ := strings.Cut(code, "(")
 		if strings.ContainsAny(parameters, "(|") {
@@ -67,9 +80,6 @@ func watched(kind byte, body, lines string) string {
 		tag += "{{" + enterLoop + "(" + parameters(callTag, body) + ")}}"
 	case strings.HasPrefix(word, "for"):
 		names := forTag.FindStringSubmatch(body)
-		if names == nil {
-			names = []string{"", "", ""}
-		}
 		tag += "{{" + enterLoop + "(" + strings.Trim(names[1]+","+names[2], ",") + ")}}"
 	}
 	return tag

@@ -143,7 +143,7 @@ func (o *opened) load(context int, attention ...attentionFlags) error {
 
 // openTokenizer is nil for a folder without tokenizer.json.
 func openTokenizer(dir string) (*tokenizer.Tokenizer, error) {
-	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return tokenizer.Open(dir)

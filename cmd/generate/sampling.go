@@ -94,7 +94,7 @@ func flagOrigin(f *pflag.FlagSet, name string) string {
 // generationConfig reads generation_config.json, nil if there is none.
 func generationConfig(dir string) (*model.Fields, error) {
 	path := filepath.Join(dir, "generation_config.json")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return model.ReadFields(path)
