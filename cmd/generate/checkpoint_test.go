@@ -74,3 +74,13 @@ func editHeader(t *testing.T, dir string, edit func(header)) {
 	}
 	write(t, path, string(binary.LittleEndian.AppendUint64(nil, uint64(len(text))))+string(text)+data[n:])
 }
+
+// An end token that the vocabulary lacks would never end an answer.
+func TestEndTokenOutsideVocabulary(t *testing.T) {
+	dir := checkpoint(t, "qwen2_tied_gqa")
+	write(t, filepath.Join(dir, "config.json"), strings.Replace(read(t, tiny+"qwen2_tied_gqa/config.json"), "{", `{"eos_token_id": 99999,`, 1))
+	o := generate(t, "", dir, "--prompt-ids", "1", "-n", "2")
+	if o.code != 1 || !strings.Contains(o.errors, "config.json: eos_token_id is 99999; the vocabulary has ids 0 to 511") {
+		t.Errorf("exit code %d, %q", o.code, o.errors)
+	}
+}

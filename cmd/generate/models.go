@@ -89,6 +89,11 @@ func openModel(dir string, dummy bool) (*loaded, error) {
 		return nil, err
 	}
 	l.EOS = fields.Tokens("eos_token_id")
+	for _, id := range l.EOS {
+		if id < 0 || int(id) >= l.Vocab {
+			fields.Fail("eos_token_id", "is %d; the vocabulary has ids 0 to %d", id, l.Vocab-1)
+		}
+	}
 	if err := fields.Err(); err != nil {
 		return nil, err
 	}
