@@ -174,16 +174,16 @@ __device__ inline void finish(const Args &a, Memory &m, State &z, int t, int kv,
 		*(float2 *)&m.out[2 * c + 1][column] = make_float2(y.y, y.w);
 	}
 	__syncthreads();
-	i64 head = (i64)t * a.heads + kv * a.group;
+	i64 first = ((i64)t * a.heads + kv * a.group) * PARTS + part;
 	for (int i = threadIdx.x; i < a.group * (D / 4); i += WARPS * WARP) {
 		int h = i / (D / 4), column = i % (D / 4) * 4;
-		*(float4 *)(a.out + (((head + h) * HALVES + column / 64) * PARTS + part) * 64 + column % 64) = *(float4 *)&m.out[h][column];
+		*(float4 *)(a.out + (first + (i64)h * PARTS) * D + column) = *(float4 *)&m.out[h][column];
 	}
 	if (threadIdx.x < 4)
 #pragma unroll
 		for (int h = 0; h < 2; h++)
 			if (2 * c + h < a.group)
-				a.mass[(head + 2 * c + h) * PARTS + part] = Mass{top[h], sum[h]};
+				a.mass[first + (2 * c + h) * PARTS] = Mass{top[h], sum[h]};
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARAM)

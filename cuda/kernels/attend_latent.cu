@@ -254,11 +254,11 @@ __device__ inline void add_values(Memory &m, State &z, const bf16 (*tile)[ROWS][
 
 __device__ inline void finish(const Args &a, Memory &m, State &z, const Work &w)
 {
-	int g = lane_id() / 4, c = lane_id() % 4, half = warp_id() % 2, column = warp_id() * COLUMNS;
-	i64 head = (i64)w.t * a.heads + w.kv * a.group + g;
+	int g = lane_id() / 4, c = lane_id() % 4, half = warp_id() % 2;
+	i64 first = ((i64)w.t * a.heads + w.kv * a.group) * PARTS + w.part;
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
-		float *out = a.out + (((head + 8 * h) * (DV / 64) + column / 64) * PARTS + w.part) * 64 + column % 64 + 2 * c;
+		float *out = a.out + (first + (i64)(g + 8 * h) * PARTS) * DV + warp_id() * COLUMNS + 2 * c;
 		if (g + 8 * h < a.group)
 #pragma unroll
 			for (int i = 0; i < COLUMNS / 8; i++)
@@ -270,7 +270,7 @@ __device__ inline void finish(const Args &a, Memory &m, State &z, const Work &w)
 	named_wait(EVERYONE, WARPS * WARP);
 	if (warp_id() < 2 && c == 0 && g + 8 * half < a.group) {
 		float4 x = *(float4 *)m.sum[g + 8 * half];
-		a.mass[(head + 8 * half) * PARTS + w.part] = Mass{half ? z.top[1] : z.top[0], (x.x + x.y) + (x.z + x.w)};
+		a.mass[first + (i64)(g + 8 * half) * PARTS] = Mass{half ? z.top[1] : z.top[0], (x.x + x.y) + (x.z + x.w)};
 	}
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 // What the kernels of decode attention share: how rows are split, and the
 // instructions of tensor cores and memory (sm_80 or newer). Logits are to base
-// 2. Parts, float32: out [tokens, heads, DV/64, PARTS, 64], unnormalised, what one
-// block of attend_merge takes in one piece; mass [tokens, heads, PARTS]: the
-// reference r and Σ 2^(logit − r).
+// 2. Parts, float32: out [tokens, heads, PARTS, columns], unnormalised; mass
+// [tokens, heads, PARTS]: the reference r and Σ 2^(logit − r).
 #include "early.cuh"
 #include "tensor.cuh"
 
