@@ -82,6 +82,9 @@ func (c *call) vec(t *device.Tensor) vec {
 		return 0
 	}
 	c.k.use(b)
+	if r := c.k.gpu.recording; r != nil && !onlyReads[c.file] {
+		r.touched[b] = true
+	}
 	return uint64(address(b, t))
 }
 

@@ -8,7 +8,10 @@ import (
 )
 
 // recording collects what the step being recorded refers to.
-type recording struct{ uses map[*buffer]bool }
+type recording struct {
+	uses    map[*buffer]bool
+	touched map[*buffer]bool // by kernels that may have written them
+}
 
 // step implements device.Step: a graph, or fn to be called again.
 type step struct {
@@ -30,7 +33,7 @@ func (d *gpu) Record(fn func(*device.Ops)) (device.Step, error) {
 	if d.recording != nil {
 		return nil, errors.New("cuda: Record inside Record")
 	}
-	d.recording = &recording{uses: map[*buffer]bool{}}
+	d.recording = &recording{uses: map[*buffer]bool{}, touched: map[*buffer]bool{}}
 	s := &step{device: d, uses: d.recording.uses}
 	if d.opts.Eager || d.opts.Sync {
 		err = s.rehearse(fn)

@@ -49,6 +49,9 @@ type Grid struct {
 	// Early lets the kernel begin before the one ahead of it has ended, which it
 	// waits for by itself (griddepcontrol.wait, compute capability 9.0).
 	Early bool
+	// Cluster is how many neighbouring blocks in direction X share a cluster
+	// (compute capability 9.0); 0 for none.
+	Cluster int
 }
 
 // Launch queues a kernel. args points to its only parameter, a struct without
@@ -58,5 +61,5 @@ func (s Stream) Launch(f Function, g Grid, shared int, args unsafe.Pointer) erro
 	if g.Early {
 		early = 1
 	}
-	return check("cuLaunchKernel", C.shim_launch(f.ptr, C.uint(g.X), C.uint(g.Y), C.uint(g.Z), C.uint(g.Threads), C.uint(shared), early, s.ptr, args))
+	return check("cuLaunchKernel", C.shim_launch(f.ptr, C.uint(g.X), C.uint(g.Y), C.uint(g.Z), C.uint(g.Threads), C.uint(shared), early, C.uint(g.Cluster), s.ptr, args))
 }

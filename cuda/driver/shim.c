@@ -66,14 +66,22 @@ void shim_preload(const char *path) { dlopen(path, RTLD_NOW | RTLD_GLOBAL); }
 
 _Static_assert(sizeof(struct shim_attribute) == 72 && sizeof(struct shim_config) == 56, "as the driver has them");
 
-int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, void *stream, void *args)
+int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, unsigned cluster, void *stream, void *args)
 {
-	enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
-	static const struct shim_attribute overlap = {PROGRAMMATIC_STREAM_SERIALIZATION, {1}};
+	enum { CLUSTER_DIMENSION = 4, PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+	struct shim_attribute attributes[2] = {0};
+	unsigned n = 0;
 	void *params[] = {args};
-	if (!early)
+	if (early)
+		attributes[n++] = (struct shim_attribute){PROGRAMMATIC_STREAM_SERIALIZATION, {1}};
+	if (cluster) {
+		const unsigned size[3] = {cluster, 1, 1};
+		attributes[n].id = CLUSTER_DIMENSION;
+		memcpy(attributes[n++].value, size, sizeof size);
+	}
+	if (!n)
 		return shim_cuLaunchKernel(fn, gx, gy, gz, block, 1, 1, shared, stream, params, NULL);
-	struct shim_config config = {gx, gy, gz, block, 1, 1, shared, stream, &overlap, 1};
+	struct shim_config config = {gx, gy, gz, block, 1, 1, shared, stream, attributes, n};
 	return shim_cuLaunchKernelEx(&config, fn, params, NULL);
 }
 

@@ -41,8 +41,8 @@ int shim_open(int lib, const char *path, char *error, size_t n);
 void shim_preload(const char *path);
 
 // cuLaunchKernel with one argument struct; with early set the kernel may begin
-// before the one ahead of it has ended.
-int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, void *stream, void *args);
+// before the one ahead of it has ended; cluster is the blocks of a cluster, or 0.
+int shim_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned block, unsigned shared, int early, unsigned cluster, void *stream, void *args);
 
 // cuTensorMapEncodeTiled for BF16, innermost dimension first, strides in bytes.
 int shim_tensor_map(uint64_t *map, unsigned rank, uint64_t ptr, const uint64_t *shape, const uint64_t *strides, const uint32_t *box);

@@ -1,0 +1,54 @@
+#pragma once
+// What the two kernels of AttendTeams share. They run once a layer and step, so that fetching instructions is a good
+// part of their time: loops stay rolled and functions short where that costs little.
+#include "philox.cuh"
+#include "teams_ptx.cuh"
+
+#define SLAB 32 // teams that a warp scores together
+#define NOTHING 0x007fffffu // order_bits(−INF)
+#define LOG2E 1.44269504f
+#define LN2 0.693147181f
+
+// −ln(−ln(1 − v)), v = (x + ½)·2⁻³²; within 3·10⁻⁷·(1 + the result) of it. Up to ¼ by a polynomial, since 1 − v would lose
+// the digits of small v, which are the winners'; the coefficients fit −ln(1 − v)/v within 2·10⁻⁸.
+__device__ inline float gumbel_fast(u32 x)
+{
+	float v = ((float)x + 0.5f) * 0x1p-32f, u = ((float)~x + 0.5f) * 0x1p-32f;
+	float p = 0.316124622f;
+	p = p * v + 0.103509123f;
+	p = p * v + 0.210077488f;
+	p = p * v + 0.249273859f;
+	p = p * v + 0.333352074f;
+	p = p * v + 0.5f;
+	p = p * v + 1.f;
+	float e = v < 0.25f ? p * v : -LN2 * log2_fast(u);
+	return -LN2 * log2_fast(e);
+}
+
+// ln(1 − exp(−exp(delta))) / ln 2. Up to exp(delta) = 1 by a polynomial for (1 − exp(−z))/z.
+__device__ inline float log2_inclusion(float delta)
+{
+	float z = exp2_fast(LOG2E * delta);
+	float p = 0.000133027162f;
+	p = p * z + -0.00131318744f;
+	p = p * z + 0.00829029662f;
+	p = p * z + -0.0416551023f;
+	p = p * z + 0.166665528f;
+	p = p * z - 0.5f;
+	p = p * z + 1.f;
+	return z < 1 ? LOG2E * delta + log2_fast(p) : log2_fast(1 - exp2_fast(-LOG2E * z));
+}
+
+// Philox with its rounds in a loop.
+__device__ inline Words philox_short(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1)
+{
+#pragma unroll 2
+	for (int round = 0; round < 10; round++) {
+		u32 h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
+		u32 h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
+		c0 = h1 ^ c1 ^ k0, c1 = l1;
+		c2 = h0 ^ c3 ^ k1, c3 = l0;
+		k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+	}
+	return {c0, c1, c2, c3};
+}

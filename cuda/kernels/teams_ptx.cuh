@@ -1,0 +1,84 @@
+#pragma once
+// Instructions of Hopper and newer cards for the kernels of AttendTeams.
+#include "early.cuh"
+
+// Has x computed here and kept.
+template <class T> __device__ inline void settle(T *&x) { asm volatile("" : "+l"(x)); }
+
+#define SHARED(name) extern __shared__ __align__(128) u8 name[] // sized at the launch
+
+__device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
+// Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
+__device__ inline void copy16(void *shared, const void *global)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+}
+__device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most N groups of this thread's copies are under way.
+template <int N> __device__ inline void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Reads what another kernel of the same step wrote, past this multiprocessor's own cache.
+template <class T> __device__ inline T fresh(const T *p) { return __ldcg(p); }
+
+__device__ inline void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+// c[16, 8] += a[16, 16]·b[16, 8] by a warp, bf16 in, float32 out.
+__device__ inline void mma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// A barrier of some of a block's warps.
+__device__ inline void part_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+// Powers of two and logarithms to base 2, off by at most 2⁻²² of the result or of 1.
+__device__ inline float log2_fast(float x)
+{
+	float y;
+	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+__device__ inline float exp2_fast(float x)
+{
+	float y;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+// Adds in shared memory and returns what was there, without the code that adds a warp's terms first.
+__device__ inline int take(int *p, int n)
+{
+	int before;
+	asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(shared_address(p)), "r"(n) : "memory");
+	return before;
+}
+
+// The first half of a barrier of the cluster's blocks, and the second.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// A count of bytes that other blocks of the cluster send here.
+__device__ inline void inbox_open(u64 *inbox, int bytes)
+{
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(inbox)) : "memory");
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(inbox)), "r"(bytes) : "memory");
+}
+__device__ inline void inbox_wait(u64 *inbox)
+{
+	u32 done;
+	do {
+		asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+			: "=r"(done) : "r"(shared_address(inbox)) : "memory");
+	} while (!done);
+}
+// Stores x at the place of p in the shared memory of another block, which counts it in the place of inbox.
+__device__ inline void send(int block, float *p, float x, u64 *inbox)
+{
+	asm volatile("{ .reg .b32 to, count; mapa.shared::cluster.u32 to, %0, %3; mapa.shared::cluster.u32 count, %1, %3;"
+		" st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [to], %2, [count]; }"
+		:: "r"(shared_address(p)), "r"(shared_address(inbox)), "f"(x), "r"(block) : "memory");
+}
