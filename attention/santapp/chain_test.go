@@ -4,20 +4,21 @@ import (
 	"slices"
 	"testing"
 
+	"blitzen/attention/sampled"
 	"blitzen/device"
 )
 
 // chain is Attend by the operations that AttendTeams fuses; the tests look at
 // what passes between them.
 type chain struct {
-	*Backend
+	*sampled.Backend
 	device.TeamsSteps
 	a device.TeamsArgs
 }
 
-func newChain(t testing.TB, l *layerCase, b *Backend) *chain {
+func newChain(t testing.TB, l *layerCase, b *sampled.Backend) *chain {
 	t.Helper()
-	a := b.args(l.input())
+	a := b.Args(l.input())
 	s, err := device.NewTeamsSteps(a, l.dev.New)
 	check(t, err)
 	return &chain{b, s, a}
@@ -49,11 +50,11 @@ func (c *chain) attend(ops *device.Ops) {
 func checkFused(t *testing.T, l *layerCase, c *chain) {
 	t.Helper()
 	results := func(fn func(ops *device.Ops)) ([]float32, []int64) {
-		check(t, device.Write(l.dev, c.counts, make([]int64, numCounts)))
+		c.clear(t, l.dev)
 		check(t, l.dev.Run(fn))
 		out, err := device.Read[float32](l.dev, l.out)
 		check(t, err)
-		counts, err := device.Read[int64](l.dev, c.counts)
+		counts, err := device.Read[int64](l.dev, c.Counters())
 		check(t, err)
 		return out, counts
 	}
@@ -62,4 +63,10 @@ func checkFused(t *testing.T, l *layerCase, c *chain) {
 	if !slices.Equal(got, want) || !slices.Equal(gotCounts, wantCounts) {
 		t.Errorf("Attend gives %v and counts %v, the chain of its operations %v and %v", got, gotCounts, want, wantCounts)
 	}
+}
+
+// clear sets the counters to 0.
+func (c *chain) clear(t testing.TB, dev device.Device) {
+	t.Helper()
+	check(t, device.Write(dev, c.Counters(), make([]int64, c.Counters().Len())))
 }

@@ -211,12 +211,12 @@ func checkRead(t *testing.T, f *golden.File, c goldenCase, l *layerCase, s *chai
 	var sel []int32
 	var logC []float32
 	for h := range c.Heads {
-		sel = append(sel, padded(f.Int32s(fmt.Sprintf("q%d.selected", h)), k, -1)...)
-		logC = append(logC, padded(golden.Float32s(f.Floats(fmt.Sprintf("q%d.log_c", h))), k, 0)...)
+		sel = append(sel, extended(f.Int32s(fmt.Sprintf("q%d.selected", h)), k, -1)...)
+		logC = append(logC, extended(golden.Float32s(f.Floats(fmt.Sprintf("q%d.log_c", h))), k, 0)...)
 	}
 	check(t, device.Write(l.dev, s.Teams, sel))
 	check(t, device.Write(l.dev, s.LogC, logC))
-	check(t, device.Write(l.dev, s.counts, make([]int64, numCounts)))
+	s.clear(t, l.dev)
 	check(t, l.dev.Run(s.read))
 	out, err := device.Read[float32](l.dev, l.out)
 	check(t, err)
@@ -227,14 +227,14 @@ func checkRead(t *testing.T, f *golden.File, c goldenCase, l *layerCase, s *chai
 		golden.Near(t, fmt.Sprintf("q%d.out", h), golden.Float64s(out[h*c.DV:(h+1)*c.DV]), want, tolerance(c))
 		golden.Near(t, fmt.Sprintf("q%d.lse", h), []float64{float64(lse[h])}, f.Floats(fmt.Sprintf("q%d.lse", h))[1:2], tolerance(c))
 	}
-	rows, err := device.Read[int64](l.dev, s.counts)
+	rows, err := device.Read[int64](l.dev, s.Counters())
 	check(t, err)
 	union := 0
 	for _, kv := range c.KV {
 		union += kv.Union
 	}
-	if int(rows[countRows]) != union {
-		t.Errorf("read %d rows, the union of the heads has %d", rows[countRows], union)
+	if got := s.Access(rows).Rows; int(got) != union {
+		t.Errorf("read %d rows, the union of the heads has %d", got, union)
 	}
 }
 
@@ -283,4 +283,9 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// extended is s with fill up to n entries.
+func extended[T any](s []T, n int, fill T) []T {
+	return append(s, slices.Repeat([]T{fill}, n-len(s))...)
 }

@@ -1,119 +1,67 @@
-// Package santapp is SANTA++: decode attention that reads a sample of the
-// prompt. After prefill the cached keys of each layer and key head are grouped
-// into teams; at each step a query head scores one representative key per
-// team, samples K teams by Gumbel-top-(K+1), reads only their rows and corrects
-// each for its chance of having been read. Generated tokens stay exact.
+// Package santapp is SANTA++: after prefill the cached keys of each layer and
+// key head are grouped into teams (package teams); at each step a query head
+// scores one representative key ℓ_g, an actual key, per team of n_g rows,
 //
-//	φ_g = ln n_g + a·q·ℓ_g                       Route
-//	𝒮   = the K largest φ + Gumbel, τ the next   SampleTopK
-//	c_g = 1 − exp(−exp(φ_g − τ))
-//	Û, Ẑ = Σ_{i in 𝒮} exp(a·q·k_i − ln c)·(v_i, 1)   AttendSelected
-//	out = (Û + U_suffix) / (Ẑ + Z_suffix)        Attend, Merge
+//	φ_g = ln n_g + a·q·ℓ_g,
 //
-// Attend issues all of it as one operation, AttendTeams. Û and Ẑ are unbiased;
-// their ratio is not. estimator.go holds the same in float64 for the tests.
+// and package sampled draws teams by φ, reads their rows and corrects each for
+// its chance of having been read. estimator.go holds the same in float64 for
+// the tests.
 package santapp
 
 import (
+	"context"
 	"fmt"
 
-	"blitzen/attention"
+	"blitzen/attention/sampled"
 	"blitzen/device"
 	"blitzen/kvcache"
+	"blitzen/teams"
 )
 
-// Indices into a layer's counters.
-const (
-	countRouted = iota
-	countRows
-	countSuffix
-	numCounts
-)
-
-// Backend samples the frozen prompt and attends exactly to what follows it.
-type Backend struct {
-	dev     device.Device
-	cfg     Config
-	spec    kvcache.Spec
-	layers  []layer
-	prompt  int            // frozen rows, N
-	covered bool           // the budget covers every team: exact attention from row 0
-	seed    *device.Tensor // U32 [2]
-	from    *device.Tensor // I32 [1]: first suffix row, N
-	counts  *device.Tensor // I64 [layers, numCounts]
-	drawn   int            // K
-	owned   []*device.Tensor
+// Config are the method's settings.
+type Config struct {
+	teams.Config               // parent size P and representatives R
+	Budget       int           // S: K = S/(P/R) teams are drawn a query head
+	Parents      teams.Parents // how keys are first grouped
+	WholeRow     bool          // latent cache: group by latent and rotary part, not by the latent alone
+	Seed         uint64
+	// SampleAlways samples even where the budget covers every team, where exact
+	// attention would do: for tests of the sampled path.
+	SampleAlways bool
 }
 
-// layer is the teams of one layer; all tensors are padded to the key head with
-// the most teams.
-type layer struct {
-	reps    *device.Tensor // [kv heads, teams, dk]: copies of the keys as prefilled
-	logN    *device.Tensor // F32 [kv heads, teams]; −Inf beyond a head's last team
-	offsets *device.Tensor // I32 [kv heads, teams+1]
-	teams   int64          // Σ over key heads
-}
+// Validate refuses settings that do not fit together, naming the flags.
+func (c Config) Validate() error { return c.Config.Validate(c.Budget) }
 
-func (b *Backend) Name() string { return "santapp" }
-func (b *Backend) Exact() bool  { return b.covered }
-
-// Attend issues one decode step of one layer. in.Q must be a single token.
-func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
-	switch {
-	case b.covered:
-		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows)})
-	case in.Q.Shape[0] != 1:
-		ops.Fail(fmt.Errorf("santapp: got %d queries at once, decodes one token at a time", in.Q.Shape[0]))
-	default:
-		ops.AttendTeams(b.args(in))
+// Build groups the frozen rows of cache into teams and returns the backend that
+// samples them. progress, if not nil, is called after each layer.
+func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(layer, of int)) (*sampled.Backend, error) {
+	t, err := Group(ctx, dev, cache, cfg, progress)
+	if err != nil {
+		return nil, err
 	}
+	return New(dev, cache, t, cfg)
 }
 
-func (b *Backend) args(in attention.Input) device.TeamsArgs {
-	l := b.layers[in.Layer]
-	return device.TeamsArgs{
-		Out: in.Out, Q: in.Q, K: in.K, V: in.V, Reps: l.reps, Bias: l.logN, Offsets: l.offsets, From: b.from,
-		Scale: in.Scale, Drawn: b.drawn, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos},
-		Routed: b.count(in, countRouted), Rows: b.count(in, countRows), Suffix: b.count(in, countSuffix),
+// New moves the rows of a team together and returns the backend that samples
+// the teams. After an error Thaw restores the cache.
+func New(dev device.Device, cache *kvcache.Cache, t Teams, cfg Config) (*sampled.Backend, error) {
+	s, err := cfg.Sampling("santapp", t)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// count is one of a layer's counters.
-func (b *Backend) count(in attention.Input, i int) *device.Tensor {
-	return b.counts.Index(0, in.Layer).Slice(0, i, i+1)
-}
-
-// Reseed changes the random stream; the teams stay.
-func (b *Backend) Reseed(seed uint64) error {
-	return device.Write(b.dev, b.seed, []uint32{uint32(seed), uint32(seed >> 32)})
-}
-
-func (b *Backend) Counters() *device.Tensor { return b.counts }
-
-// Access takes the counters, I64 [layers, numCounts]. A step reads every
-// team's representative, so the routed rows tell how many steps there were.
-func (b *Backend) Access(counters []int64) attention.Access {
-	a := attention.NewAccess(b.spec, b.dev.DType())
-	for i := range len(counters) / numCounts {
-		c := counters[i*numCounts:]
-		a.Routed += c[countRouted]
-		a.Rows += c[countRows]
-		a.Suffix += c[countSuffix]
-		if b.covered {
-			a.Dense += c[countRows]
-		} else {
-			steps := c[countRouted] / b.layers[i].teams
-			a.Dense += steps*int64(b.spec.KVHeads*b.prompt) + c[countSuffix]
-		}
+	s.Keys = func(dst *device.Tensor, layer, head int) error {
+		return sampled.GatherKeys(dev, cache, dst, layer, head, t.parts[layer][head].Reps)
 	}
-	return a
+	return sampled.New(dev, cache, t.Groups(), s)
 }
 
-// Close frees the backend's tensors. The cache keeps the order that Build gave
-// it until Thaw.
-func (b *Backend) Close() {
-	for _, t := range b.owned {
-		b.dev.Free(t)
+// Sampling is how these settings have a method of the given name draw the
+// teams, but for the keys that it scores them by.
+func (c Config) Sampling(name string, t Teams) (sampled.Config, error) {
+	if err := c.Validate(); err != nil {
+		return sampled.Config{}, fmt.Errorf("%s: %w", name, err)
 	}
-	b.owned = nil
+	return sampled.Config{Name: name, Drawn: c.Selected(c.Budget, t.rows), Seed: c.Seed, SampleAlways: c.SampleAlways}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"blitzen/attention/sampled"
 	"blitzen/device"
 	"blitzen/internal/golden"
 	"blitzen/teams"
@@ -49,7 +50,7 @@ func unbiasedCase(t *testing.T) (*layerCase, *golden.File) {
 	return fill(t, open(t), [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25), f
 }
 
-func buildUnbiased(t *testing.T, l *layerCase, budget int) *Backend {
+func buildUnbiased(t *testing.T, l *layerCase, budget int) *sampled.Backend {
 	b, err := Build(context.Background(), l.dev, l.cache, Config{
 		Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: budget, Parents: teams.Contiguous,
 	}, nil)
@@ -59,7 +60,7 @@ func buildUnbiased(t *testing.T, l *layerCase, budget int) *Backend {
 }
 
 // sums are mean and variance of Ẑ and Û, suffix included, over the seeds.
-func sums(t *testing.T, l *layerCase, b *Backend) (mean, variance []float64) {
+func sums(t *testing.T, l *layerCase, b *sampled.Backend) (mean, variance []float64) {
 	c := newChain(t, l, b)
 	step, err := l.dev.Record(c.attend)
 	check(t, err)

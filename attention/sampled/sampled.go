@@ -1,0 +1,120 @@
+// Package sampled is decode attention that reads a sample of the prompt: what
+// all methods share that draw groups of rows by a score. At each step a query
+// head scores the groups, draws K of them by Gumbel-top-(K+1), reads only their
+// rows and corrects each for its chance of having been read. Generated tokens
+// stay exact.
+//
+//	φ_g = ln n_g + a·q·ℓ_g                           Route
+//	𝒮   = the K largest φ + Gumbel, τ the next       SampleTopK
+//	c_g = 1 − exp(−exp(φ_g − τ))
+//	Û, Ẑ = Σ_{i in 𝒮} exp(a·q·k_i − ln c)·(v_i, 1)   AttendSelected
+//	out = (Û + U_suffix) / (Ẑ + Z_suffix)            Attend, Merge
+//
+// A method says which groups there are and which key ℓ scores each: santapp an
+// actual key of the group, centroid the mean, uniform none. Attend issues all
+// of it as one operation, AttendTeams. Û and Ẑ are unbiased whatever the scores
+// are; their ratio is not.
+package sampled
+
+import (
+	"fmt"
+
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+)
+
+// Indices into a layer's counters.
+const (
+	countRouted = iota // groups scored
+	countRows          // distinct rows of drawn groups
+	countSuffix
+	numCounts
+)
+
+// Backend samples the frozen prompt and attends exactly to what follows it.
+type Backend struct {
+	dev     device.Device
+	cfg     Config
+	spec    kvcache.Spec
+	layers  []layer
+	prompt  int            // frozen rows, N
+	covered bool           // the budget covers every group: exact attention from row 0
+	seed    *device.Tensor // U32 [2]
+	from    *device.Tensor // I32 [1]: first suffix row, N
+	counts  *device.Tensor // I64 [layers, numCounts]
+	drawn   int            // K
+	owned   device.Owner
+}
+
+// layer is the groups of one layer; all tensors are padded to the key head with
+// the most groups.
+type layer struct {
+	keys    *device.Tensor // [kv heads, groups, dk]: what groups are scored by
+	logN    *device.Tensor // F32 [kv heads, groups]; −Inf beyond a head's last group
+	offsets *device.Tensor // I32 [kv heads, groups+1]
+	groups  int64          // Σ over key heads
+}
+
+func (b *Backend) Name() string { return b.cfg.Name }
+func (b *Backend) Exact() bool  { return b.covered }
+
+// Attend issues one decode step of one layer. in.Q must be a single token.
+func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
+	switch {
+	case b.covered:
+		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows)})
+	case in.Q.Shape[0] != 1:
+		ops.Fail(fmt.Errorf("%s: got %d queries at once, decodes one token at a time", b.cfg.Name, in.Q.Shape[0]))
+	default:
+		ops.AttendTeams(b.Args(in))
+	}
+}
+
+// Args are the arguments of the operation that Attend issues while it samples.
+func (b *Backend) Args(in attention.Input) device.TeamsArgs {
+	l := b.layers[in.Layer]
+	return device.TeamsArgs{
+		Out: in.Out, Q: in.Q, K: in.K, V: in.V, Reps: l.keys, Bias: l.logN, Offsets: l.offsets, From: b.from,
+		Scale: in.Scale, Drawn: b.drawn, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos},
+		Routed: b.count(in, countRouted), Rows: b.count(in, countRows), Suffix: b.count(in, countSuffix),
+	}
+}
+
+// count is one of a layer's counters.
+func (b *Backend) count(in attention.Input, i int) *device.Tensor {
+	return b.counts.Index(0, in.Layer).Slice(0, i, i+1)
+}
+
+// Reseed changes the random stream; the groups stay.
+func (b *Backend) Reseed(seed uint64) error {
+	return device.Write(b.dev, b.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+}
+
+func (b *Backend) Counters() *device.Tensor { return b.counts }
+
+// Access takes the counters, I64 [layers, numCounts]. A step scores every
+// group, so the groups scored tell how many steps there were. Groups that are
+// scored by their size alone cost no read.
+func (b *Backend) Access(counters []int64) attention.Access {
+	a := attention.NewAccess(b.spec, b.dev.DType())
+	for i := range len(counters) / numCounts {
+		c := counters[i*numCounts:]
+		a.Rows += c[countRows]
+		a.Suffix += c[countSuffix]
+		if b.covered {
+			a.Dense += c[countRows]
+			continue
+		}
+		if b.cfg.Keys != nil {
+			a.Routed += c[countRouted]
+		}
+		steps := c[countRouted] / b.layers[i].groups
+		a.Dense += steps*int64(b.spec.KVHeads*b.prompt) + c[countSuffix]
+	}
+	return a
+}
+
+// Close frees the backend's tensors. The cache keeps the order that New gave
+// it until Thaw.
+func (b *Backend) Close() { b.owned.Free() }
