@@ -94,11 +94,23 @@ type Layout struct {
 }
 
 // Layout orders the rows of a valid partition.
-func (p Partition) Layout() Layout {
-	order, offsets := group(p.Team, len(p.Reps))
-	l := Layout{Order: order, Offsets: offsets, LogN: make([]float32, len(p.N))}
-	for g, n := range p.N {
-		l.LogN[g] = float32(math.Log(float64(n)))
+func (p Partition) Layout() Layout { return layout(p.Team, len(p.Reps)) }
+
+// LayoutOf orders rows by their label, numbers from 0 to the largest that each
+// occur: groups without representatives, as Parents.Of makes them.
+func LayoutOf(label []int32) Layout {
+	groups := 0
+	for _, g := range label {
+		groups = max(groups, int(g)+1)
+	}
+	return layout(label, groups)
+}
+
+func layout(label []int32, groups int) Layout {
+	order, offsets := group(label, groups)
+	l := Layout{Order: order, Offsets: offsets, LogN: make([]float32, groups)}
+	for g := range groups {
+		l.LogN[g] = float32(math.Log(float64(offsets[g+1] - offsets[g])))
 	}
 	return l
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"blitzen/attention"
+	"blitzen/attention/centroid"
 	"blitzen/attention/dense"
+	"blitzen/attention/sampled"
 	"blitzen/attention/santapp"
+	"blitzen/attention/uniform"
 	"blitzen/device"
 	"blitzen/kvcache"
 	"blitzen/teams"
@@ -22,31 +24,35 @@ type attentionFlags struct {
 	parents         string
 	parentSize      int
 	representatives int
+	block           int
 	cluster         string
 	seed            uint64
 	groups          groups
 }
 
-// groups keeps the teams of one prompt for methods that differ in budget or
-// seed alone; nil keeps nothing.
-type groups map[santapp.Config]santapp.Teams
+// groups keeps what methods make of the rows of one prompt, by settings, for
+// those that differ in budget, seed or score alone; nil keeps nothing.
+type groups map[any]any
 
-func (g groups) of(cfg santapp.Config, group func() (santapp.Teams, error)) (santapp.Teams, error) {
-	cfg.Budget, cfg.Seed = 0, 0
-	if t, ok := g[cfg]; ok {
-		return t, nil
+// grouped is what make returned the first time that it was asked for with key.
+func grouped[T any](g groups, key any, make func() (T, error)) (T, error) {
+	if t, ok := g[key]; ok {
+		return t.(T), nil
 	}
-	t, err := group()
+	t, err := make()
 	if err == nil && g != nil {
-		g[cfg] = t
+		g[key] = t
 	}
 	return t, err
 }
 
-const attentionNames = "santapp, dense"
+const attentionNames = "santapp, dense, centroid, uniform"
 
 // defaultBudget is S, in keys: what the paper's middle settings use.
 const defaultBudget = 512
+
+// defaultBlock is B, the larger of the paper's: as many keys as in a parent.
+const defaultBlock = 16
 
 func (a *attentionFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&a.name, "attention", "santapp", "decode by the method `NAME`: "+attentionNames)
@@ -56,9 +62,10 @@ func (a *attentionFlags) register(f *pflag.FlagSet) {
 // registerTeams adds the flags of sampled methods alone; seed says what the
 // seed is unless given.
 func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
-	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
+	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
 	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous")
 	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
+	f.IntVar(&a.block, "block", defaultBlock, "centroid: `B` keys on average in a cluster")
 	a.registerSizes(f, seed)
 }
 
@@ -85,17 +92,49 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 			return dense.New(l.Device, l.Model.CacheSpec())
 		}, nil
 	case "santapp":
-		cfg, err := a.santapp()
-		return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
-			cfg.Seed = seed
-			t, err := a.groups.of(cfg, func() (santapp.Teams, error) { return santapp.Group(ctx, l.Device, c, cfg, progress) })
-			if err != nil {
-				return nil, err
-			}
-			return santapp.New(l.Device, c, t, cfg)
-		}, err
+		return a.teams(santapp.New)
+	case "uniform":
+		return a.teams(uniform.New)
+	case "centroid":
+		return a.clusters()
 	}
 	return nil, usagef("%s %q: want one of %s", flag, a.name, attentionNames)
+}
+
+// teams is a method that draws SANTA++'s teams.
+func (a attentionFlags) teams(draw func(device.Device, *kvcache.Cache, santapp.Teams, santapp.Config) (*sampled.Backend, error)) (buildFunc, error) {
+	cfg, err := a.santapp()
+	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
+		key := cfg
+		key.Budget = 0
+		t, err := grouped(a.groups, key, func() (santapp.Teams, error) { return santapp.Group(ctx, l.Device, c, cfg, progress) })
+		if err != nil {
+			return nil, err
+		}
+		cfg := cfg
+		cfg.Seed = seed
+		return draw(l.Device, c, t, cfg)
+	}, err
+}
+
+// clusters is centroid-guided sampling.
+func (a attentionFlags) clusters() (buildFunc, error) {
+	cfg := centroid.Config{Block: a.block, Budget: a.budget, WholeRow: a.cluster == "row"}
+	err := a.checkCluster()
+	if err == nil {
+		err = asUsage(cfg.Validate())
+	}
+	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
+		key := cfg
+		key.Budget = 0
+		t, err := grouped(a.groups, key, func() (centroid.Clusters, error) { return centroid.Group(ctx, l.Device, c, cfg, progress) })
+		if err != nil {
+			return nil, err
+		}
+		cfg := cfg
+		cfg.Seed = seed
+		return centroid.New(l.Device, c, t, cfg)
+	}, err
 }
 
 // check refuses an unknown method and settings that do not fit together, before
@@ -119,31 +158,21 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 	if err != nil {
 		return santapp.Config{}, usageError{err}
 	}
-	if a.cluster != "latent" && a.cluster != "row" {
-		return santapp.Config{}, usagef("--cluster %q: want one of latent, row", a.cluster)
+	if err := a.checkCluster(); err != nil {
+		return santapp.Config{}, err
 	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
 		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row",
 	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, usageError{err}
-	}
-	return cfg, nil
+	return cfg, asUsage(cfg.Validate())
 }
 
-// rowBytes is what the method keeps beside the cache for every prompt token, at
-// most: a representative for P/R keys, with the size and the first row of its
-// team.
-func (a attentionFlags) rowBytes(specs []kvcache.Spec, d device.DType) int64 {
-	if !a.usesTeams() {
-		return 0
+func (a attentionFlags) checkCluster() error {
+	if a.cluster != "latent" && a.cluster != "row" {
+		return usagef("--cluster %q: want one of latent, row", a.cluster)
 	}
-	n := 0
-	for _, s := range specs {
-		n += s.KVHeads * (s.KeyDim*d.Size() + 2*device.I32.Size())
-	}
-	return int64((n*a.representatives + a.parentSize - 1) / a.parentSize)
+	return nil
 }
 
 // seedFor is --attention-seed if it was given, else seed.
@@ -152,51 +181,6 @@ func (a attentionFlags) seedFor(f *pflag.FlagSet, seed uint64) uint64 {
 		return a.seed
 	}
 	return seed
-}
-
-// usesTeams reports whether the method groups keys into teams, so that the
-// flags of teams mean something.
-func (a attentionFlags) usesTeams() bool { return a.name == "santapp" }
-
-// label names the method with the settings that matter.
-func (a attentionFlags) label() string {
-	if !a.usesTeams() {
-		return a.name
-	}
-	row := ""
-	if a.cluster == "row" {
-		row = " whole rows"
-	}
-	return fmt.Sprintf("%s (%s%s, S %d)", a.name, a.parents, row, a.budget)
-}
-
-// attentionReport is what results say of the method and its reads.
-type attentionReport struct {
-	Name            string  `json:"name"`
-	Budget          int     `json:"budget,omitempty"`
-	Parents         string  `json:"parents,omitempty"`
-	ParentSize      int     `json:"parent_size,omitempty"`
-	Representatives int     `json:"representatives,omitempty"`
-	Cluster         string  `json:"cluster,omitempty"`
-	Seed            *uint64 `json:"seed,omitempty"`
-	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
-	SelectedPercent float64 `json:"selected_percent"` // without representatives
-	BytesPercent    float64 `json:"bytes_percent"`
-	BytesRead       int64   `json:"bytes_read"`
-}
-
-func (a attentionFlags) report(access attention.Access, seed uint64) attentionReport {
-	r := attentionReport{
-		Name: a.name, AccessPercent: access.Percent(), SelectedPercent: access.SelectedPercent(),
-		BytesPercent: access.BytesPercent(), BytesRead: access.Bytes(),
-	}
-	if a.usesTeams() {
-		r.Budget, r.Parents, r.ParentSize, r.Representatives, r.Seed = a.budget, a.parents, a.parentSize, a.representatives, &seed
-		if access.Vectors == 1 { // a latent cache
-			r.Cluster = a.cluster
-		}
-	}
-	return r
 }
 
 // choices splits a comma-separated flag.

@@ -38,8 +38,8 @@ func newBenchCommand() *cobra.Command {
 		f.IntVarP(&b.repeats, "repetitions", "r", 3, "time `N` repetitions, after one that is not counted")
 		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl")
 	})
-	addFlags(cmd, "Attention", func(f *pflag.FlagSet) {
-		f.StringVar(&b.methods, "attention", "dense,santapp", "decode by the methods `NAMES`, separated by commas: "+attentionNames)
+	addFlags(cmd, "Attention (methods are separated by commas)", func(f *pflag.FlagSet) {
+		f.StringVar(&b.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		b.attentionFlags.registerTeams(f, "the repetition")
 	})
 	addFlags(cmd, "Model", b.modelFlags.register)
@@ -171,7 +171,7 @@ func (b *benchFlags) once(cmd *cobra.Command, o *opened, n int, seed uint64, add
 		if err := s.Build(build); err != nil {
 			return err
 		}
-		if flags.usesTeams() {
+		if flags.groupsKeys() {
 			add(fmt.Sprintf("teams @ d%d", n), flags.label(), "s", time.Since(start).Seconds(), 0)
 		}
 		rate, err := decodeRate(cmd.Context(), s, b.tokens)

@@ -165,7 +165,7 @@ func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, 
 		return out, err
 	}
 	out.build = time.Since(begin)
-	if flags.usesTeams() {
+	if flags.groupsKeys() {
 		log.end("%s: built teams", begin, out.label)
 	}
 	begin = time.Now()

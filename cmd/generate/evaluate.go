@@ -24,7 +24,7 @@ type evaluateFlags struct {
 	taskFlags
 	attentionFlags
 	methods, budgets string
-	clusters         string
+	clusters, blocks string
 	samples          int
 	maxTokens        int
 	output           string
@@ -38,10 +38,11 @@ func newEvaluateCommand() *cobra.Command {
 		f.IntVar(&e.samples, "samples", 48, "`N` prompts")
 	})
 	addFlags(cmd, "Attention (lists are separated by commas; all combinations are run)", func(f *pflag.FlagSet) {
-		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by the methods `NAMES`: "+attentionNames)
-		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: K = S/(P/R) teams")
+		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
+		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
 		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous")
 		f.StringVar(&e.clusters, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
+		f.StringVar(&e.blocks, "block", strconv.Itoa(defaultBlock), "centroid: `B` keys on average in a cluster")
 		e.registerSizes(f, "0; each prompt has its own stream")
 	})
 	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {
@@ -139,7 +140,7 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 	var arms []*arm
 	for _, method := range choices(e.methods) {
 		flags := e.as(method)
-		if !flags.usesTeams() {
+		if !flags.samples() {
 			arms = append(arms, &arm{attentionFlags: flags})
 			continue
 		}
@@ -149,7 +150,7 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 		}
 		arms = append(arms, more...)
 	}
-	for flag, list := range map[string]string{"--budget": e.budgets, "--parents": e.parents, "--cluster": e.clusters} {
+	for flag, list := range map[string]string{"--budget": e.budgets, "--parents": e.parents, "--cluster": e.clusters, "--block": e.blocks} {
 		if len(choices(list)) == 0 {
 			return nil, usagef("%s %q: the list is empty", flag, list)
 		}
@@ -165,12 +166,23 @@ func (e *evaluateFlags) arms() ([]*arm, error) {
 	return arms, nil
 }
 
-// sampled are the arms of one sampled method: those that share teams stand
+// sampled are the arms of one sampled method: those that share groups stand
 // together.
 func (e *evaluateFlags) sampled(flags attentionFlags) ([]*arm, error) {
 	var arms []*arm
 	for _, flags.cluster = range choices(e.clusters) {
-		for _, flags.parents = range choices(e.parents) {
+		groups := e.parents
+		if flags.clustersKeys() {
+			groups = e.blocks
+		}
+		for _, group := range choices(groups) {
+			flags.parents = group
+			if flags.clustersKeys() {
+				var err error
+				if flags.block, err = strconv.Atoi(group); err != nil {
+					return nil, usagef("--block %q: want whole numbers, separated by commas", group)
+				}
+			}
 			for _, budget := range choices(e.budgets) {
 				var err error
 				if flags.budget, err = strconv.Atoi(budget); err != nil {

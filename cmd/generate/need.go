@@ -104,7 +104,7 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 		}
 		teams := int64(0)
 		for _, a := range attention {
-			teams = max(teams, a.rowBytes(l.specs, s.dtype))
+			teams = max(teams, a.rowBytes(l.specs, l.Config.Heads, s.dtype))
 		}
 		n.row += teams
 		n.workspace = s.workspace

@@ -14,7 +14,7 @@ import (
 // printSpread says, for a latent cache that is to be sampled, which part of a
 // key spreads the scores: what --cluster should be chosen by.
 func (a attentionFlags) printSpread(w io.Writer, l *loaded, s *decode.Session) error {
-	if !a.usesTeams() || l.specs[0].ClusterDim == 0 {
+	if !a.groupsKeys() || l.specs[0].ClusterDim == 0 {
 		return nil
 	}
 	var probe *santapp.SpreadProbe

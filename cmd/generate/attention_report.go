@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+
+	"blitzen/attention"
+	"blitzen/device"
+	"blitzen/kvcache"
+)
+
+// usesTeams reports whether the method groups keys into teams, so that the
+// flags of teams mean something.
+func (a attentionFlags) usesTeams() bool { return a.name == "santapp" || a.name == "uniform" }
+
+// clustersKeys reports whether the method groups keys into clusters of --block.
+func (a attentionFlags) clustersKeys() bool { return a.name == "centroid" }
+
+// groupsKeys reports whether the method takes time to group keys.
+func (a attentionFlags) groupsKeys() bool { return a.usesTeams() || a.clustersKeys() }
+
+// samples reports whether the method draws what it reads, by --budget and
+// --attention-seed.
+func (a attentionFlags) samples() bool { return a.groupsKeys() }
+
+// rowBytes is what the method keeps beside the cache for every prompt token, at
+// most: for a group its key, its size and its first row. heads are the query
+// heads.
+func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType) int64 {
+	group := 0
+	for _, s := range specs {
+		group += s.KVHeads * 2 * device.I32.Size()
+		if a.name != "uniform" {
+			group += s.KVHeads * s.KeyDim * d.Size()
+		}
+	}
+	switch {
+	case a.usesTeams():
+		return int64((group*a.representatives + a.parentSize - 1) / a.parentSize)
+	case a.clustersKeys():
+		return int64((group + a.block - 1) / a.block)
+	}
+	return 0
+}
+
+// label names the method with the settings that matter.
+func (a attentionFlags) label() string {
+	row := ""
+	if a.cluster == "row" {
+		row = " whole rows"
+	}
+	switch {
+	case a.usesTeams():
+		return fmt.Sprintf("%s (%s%s, S %d)", a.name, a.parents, row, a.budget)
+	case a.clustersKeys():
+		return fmt.Sprintf("%s (B %d%s, S %d)", a.name, a.block, row, a.budget)
+	}
+	return a.name
+}
+
+// attentionReport is what results say of the method and its reads.
+type attentionReport struct {
+	Name            string  `json:"name"`
+	Budget          int     `json:"budget,omitempty"`
+	Parents         string  `json:"parents,omitempty"`
+	ParentSize      int     `json:"parent_size,omitempty"`
+	Representatives int     `json:"representatives,omitempty"`
+	Block           int     `json:"block,omitempty"`
+	Cluster         string  `json:"cluster,omitempty"`
+	Seed            *uint64 `json:"seed,omitempty"`
+	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
+	SelectedPercent float64 `json:"selected_percent"` // without representatives
+	BytesPercent    float64 `json:"bytes_percent"`
+	BytesRead       int64   `json:"bytes_read"`
+}
+
+func (a attentionFlags) report(access attention.Access, seed uint64) attentionReport {
+	r := attentionReport{
+		Name: a.name, AccessPercent: access.Percent(), SelectedPercent: access.SelectedPercent(),
+		BytesPercent: access.BytesPercent(), BytesRead: access.Bytes(),
+	}
+	if a.samples() {
+		r.Budget, r.Seed = a.budget, &seed
+	}
+	if a.usesTeams() {
+		r.Parents, r.ParentSize, r.Representatives = a.parents, a.parentSize, a.representatives
+	}
+	if a.clustersKeys() {
+		r.Block = a.block
+	}
+	if a.groupsKeys() && access.Vectors == 1 { // a latent cache
+		r.Cluster = a.cluster
+	}
+	return r
+}
