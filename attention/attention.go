@@ -39,6 +39,18 @@ type Backend interface {
 	Close()
 }
 
+// Selecting is a backend that reads some of the prompt's rows and can say which.
+// It keeps what its steps draw only once it is told to, since that takes memory.
+type Selecting interface {
+	Backend
+	// Observe has the steps recorded from now on keep what so many query heads
+	// draw. The cache is the one that the backend was made for.
+	Observe(cache *kvcache.Cache, heads int) error
+	// RowsRead are the positions of the distinct prompt rows that the last step
+	// read in a layer, a list for each key head, in any order.
+	RowsRead(layer int) ([][]int32, error)
+}
+
 // Access counts what decode steps read, in rows summed over layers and key
 // heads, beside what dense attention would have read on the same trajectory.
 // Prefill and the building of teams are not counted.

@@ -34,6 +34,15 @@ type pending struct {
 // Next decodes one token. On a device that works while the host waits, the
 // step after it is started before its result is read.
 func (s *Session) Next(ctx context.Context) (Token, error) {
+	want := 1
+	if s.dev.Queued() && len(s.tokens) < s.opts.Capacity {
+		want = 2
+	}
+	return s.next(ctx, want)
+}
+
+// next is Next with at most ahead steps under way.
+func (s *Session) next(ctx context.Context, ahead int) (Token, error) {
 	if err := ctx.Err(); err != nil {
 		return Token{}, err
 	}
@@ -46,11 +55,7 @@ func (s *Session) Next(ctx context.Context) (Token, error) {
 	if len(s.tokens) > s.opts.Capacity {
 		return Token{}, ErrFull
 	}
-	want := 1
-	if s.dev.Queued() && len(s.tokens) < s.opts.Capacity {
-		want = 2
-	}
-	t, err := s.advance(want)
+	t, err := s.advance(ahead)
 	if err != nil {
 		// The device may be a step further than the tokens: Build or Truncate
 		// make them agree again.

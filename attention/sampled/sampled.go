@@ -54,6 +54,11 @@ type layer struct {
 	logN    *device.Tensor // F32 [kv heads, groups]; −Inf beyond a head's last group
 	offsets *device.Tensor // I32 [kv heads, groups+1]
 	groups  int64          // Σ over key heads
+
+	// Nil unless observed:
+	drawn *device.Tensor // I32 [1, heads, K]
+	logC  *device.Tensor // F32 [1, heads, K]
+	order [][]int32      // [kv heads][rows]: position of the row in each place
 }
 
 func (b *Backend) Name() string { return b.cfg.Name }
@@ -78,6 +83,7 @@ func (b *Backend) Args(in attention.Input) device.TeamsArgs {
 		Out: in.Out, Q: in.Q, K: in.K, V: in.V, Reps: l.keys, Bias: l.logN, Offsets: l.offsets, From: b.from,
 		Scale: in.Scale, Drawn: b.drawn, Draw: device.Draw{Seed: b.seed, Layer: in.Layer, Pos: in.Pos},
 		Routed: b.count(in, countRouted), Rows: b.count(in, countRows), Suffix: b.count(in, countSuffix),
+		Teams: l.drawn, LogC: l.logC,
 	}
 }
 

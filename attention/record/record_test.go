@@ -1,0 +1,335 @@
+package record_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"blitzen/attention"
+	"blitzen/attention/dense"
+	"blitzen/attention/record"
+	"blitzen/attention/santapp"
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/internal/golden"
+	"blitzen/internal/modeltest"
+	"blitzen/kvcache"
+	"blitzen/model"
+	"blitzen/model/deepseekv2"
+	"blitzen/model/qwen2"
+	"blitzen/teams"
+	"blitzen/weights"
+)
+
+const (
+	models = "../../testdata/models/"
+	length = 60 // of the prompt
+	steps  = 8
+)
+
+type build = func(*kvcache.Cache) (attention.Backend, error)
+
+// checkpoint is a tiny model of either kind, with a prompt read.
+func checkpoint(t *testing.T, dev device.Device, name string) (model.Model, record.Shape, *decode.Session) {
+	t.Helper()
+	dir := models + name
+	m := modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) {
+		if fields := modeltest.Fields(t, dir, "config.json"); name == "dsv2_lite" {
+			cfg, err := deepseekv2.ReadConfig(fields)
+			modeltest.Check(t, err)
+			return deepseekv2.Load(dev, ck, cfg, 64)
+		}
+		cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
+		modeltest.Check(t, err)
+		return qwen2.Load(dev, ck, cfg, 64)
+	})
+	s := modeltest.Session(t, dev, m, length+steps)
+	ids := golden.Open(t, dir+"/golden.safetensors").Int32s("p2.input_ids")
+	modeltest.Check(t, s.Prefill(context.Background(), ids[:length], nil))
+	return m, record.Shape{Layers: m.Config().Layers, Heads: m.Config().Heads, Dim: m.CacheSpec()[0].ValueDim}, s
+}
+
+func sampled(dev device.Device) build { return budget(dev, 8, 0) }
+
+// budget samples about so many rows, observed where heads are given.
+func budget(dev device.Device, rows, heads int) build {
+	return func(c *kvcache.Cache) (attention.Backend, error) {
+		b, err := santapp.Build(context.Background(), dev, c, santapp.Config{
+			Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: rows, Seed: 7,
+		}, nil)
+		if err == nil && heads > 0 {
+			err = b.Observe(c, heads)
+		}
+		return b, err
+	}
+}
+
+// course is logits and attention outputs of some steps.
+type course struct{ logits, outputs [][]float32 }
+
+func (c *course) add(t *testing.T, logits []float32, last func() ([]float32, error)) {
+	out, err := last()
+	modeltest.Check(t, err)
+	c.logits, c.outputs = append(c.logits, slices.Clone(logits)), append(c.outputs, out)
+}
+
+func same(a, b [][]float32) bool {
+	return slices.EqualFunc(a, b, func(x, y []float32) bool {
+		return slices.EqualFunc(x, y, func(u, v float32) bool { return math.Float32bits(u) == math.Float32bits(v) })
+	})
+}
+
+// tokens decodes greedily and gives the logits too.
+func tokens(t *testing.T, s *decode.Session, b build) (ids []int32, logits [][]float32) {
+	t.Helper()
+	modeltest.Check(t, s.Build(b))
+	for range steps {
+		token, err := s.Next(context.Background())
+		modeltest.Check(t, err)
+		l, err := s.Logits()
+		modeltest.Check(t, err)
+		ids, logits = append(ids, token.ID), append(logits, l)
+	}
+	return ids, logits
+}
+
+// outputs follows ids with a recorder around b.
+func outputs(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32) (c course) {
+	t.Helper()
+	var r *record.Outputs
+	modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
+		inner, err := b(k)
+		modeltest.Check(t, err)
+		r, err = record.NewOutputs(dev, inner, shape)
+		return r, err
+	}))
+	modeltest.Check(t, s.Follow(context.Background(), ids, func(_ int, l []float32) error {
+		c.add(t, l, r.Last)
+		return nil
+	}))
+	return c
+}
+
+// A recorder changes nothing. On another's course a backend sees what the other
+// saw: the logits are the other's bit for bit, whatever the backend computes,
+// and exact attention's own outputs are those it was given.
+func TestReplay(t *testing.T) {
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		dev := modeltest.Host(t)
+		m, shape, s := checkpoint(t, dev, name)
+		ids, logits := tokens(t, s, modeltest.Dense(dev, m))
+		exact := outputs(t, s, dev, shape, modeltest.Dense(dev, m), ids)
+		if !same(exact.logits, logits) {
+			t.Errorf("%s: the recorder changes the logits", name)
+		}
+		for _, c := range []struct {
+			name  string
+			build build
+			equal bool
+		}{{"dense", modeltest.Dense(dev, m), true}, {"sampled", sampled(dev), false}} {
+			got := replay(t, s, dev, shape, c.build, ids, exact.outputs)
+			if !same(got.logits, logits) {
+				t.Errorf("%s, %s: the course is not the one given", name, c.name)
+			}
+			if same(got.outputs, exact.outputs) != c.equal {
+				t.Errorf("%s, %s: outputs are those of exact attention: %v", name, c.name, !c.equal)
+			}
+		}
+	}
+}
+
+func replay(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32, given [][]float32) (c course) {
+	t.Helper()
+	var r *record.Replay
+	modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
+		inner, err := b(k)
+		modeltest.Check(t, err)
+		r, err = record.NewReplay(dev, inner, shape)
+		return r, err
+	}))
+	modeltest.Check(t, r.Give(given[0]))
+	modeltest.Check(t, s.Follow(context.Background(), ids, func(i int, l []float32) error {
+		c.add(t, l, r.Last)
+		return r.Give(given[min(i+1, len(given)-1)])
+	}))
+	return c
+}
+
+// Two key heads of two query heads each, by hand in float64: the weights are
+// those of softmax over prompt and suffix, averaged over heads. Float32 scores
+// below 4 are off by 4·d·2⁻²⁴ at most, and so, relatively, are the weights.
+func TestMass(t *testing.T) {
+	const heads, kvHeads, d, prompt, rows, scale = 4, 2, 3, 5, 7, 0.5
+	dev := modeltest.Host(t)
+	spec := kvcache.Spec{KVHeads: kvHeads, KeyDim: d, ValueDim: d}
+	cache, err := kvcache.New(dev, []kvcache.Spec{spec}, rows+1)
+	modeltest.Check(t, err)
+	t.Cleanup(cache.Close)
+	number := func(i int) float32 { return float32((i*37)%19-9) / 8 }
+	fill := func(n int, shape ...int) (*device.Tensor, []float32) {
+		x, err := dev.New("test", device.F32, shape...)
+		modeltest.Check(t, err)
+		values := make([]float32, x.Len())
+		for i := range values {
+			values[i] = number(i + n)
+		}
+		modeltest.Check(t, device.Write(dev, x, values))
+		return x, values
+	}
+	q, queries := fill(1, 1, heads, d)
+	k, keys := fill(5, rows, kvHeads, d)
+	out, _ := fill(0, 1, heads, d)
+	at, err := dev.New("at", device.I32, rows)
+	modeltest.Check(t, err)
+	modeltest.Check(t, device.Write(dev, at, []int32{0, 1, 2, 3, 4, 5, 6}))
+	l := cache.Layers[0]
+	modeltest.Check(t, dev.Run(func(ops *device.Ops) { l.Append(ops, k, k, at) }))
+	modeltest.Check(t, cache.Freeze(prompt))
+	m, err := record.NewMass(dev, cache, heads)
+	modeltest.Check(t, err)
+	defer m.Close()
+	in := attention.Input{Q: q, K: l.K, V: l.V, Pos: at.Slice(0, rows-1, rows), Out: out, Scale: scale}
+	modeltest.Check(t, dev.Run(func(ops *device.Ops) { m.Attend(ops, in) }))
+	got := [][]float64{make([]float64, prompt)}
+	modeltest.Check(t, m.Add(got))
+
+	want := make([]float64, prompt)
+	for h := range heads {
+		weight, sum := make([]float64, rows), 0.0
+		for row := range weight {
+			dot := 0.0
+			for i := range d {
+				dot += float64(queries[h*d+i]) * float64(keys[(row*kvHeads+h/2)*d+i])
+			}
+			weight[row] = math.Exp(scale * dot)
+			sum += weight[row]
+		}
+		for row := range want {
+			want[row] += weight[row] / sum / heads
+		}
+	}
+	golden.Near(t, "mass", got[0], want, 4*d*0x1p-24)
+	if a := m.Access([]int64{7}); a.Rows != 7 {
+		t.Errorf("access %+v", a)
+	}
+}
+
+// In the first step all weight is on the prompt, and the course is dense.
+func TestMassOfModel(t *testing.T) {
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		dev := modeltest.Host(t)
+		m, shape, s := checkpoint(t, dev, name)
+		ids, logits := tokens(t, s, modeltest.Dense(dev, m))
+		var watch *record.Mass
+		modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
+			var err error
+			watch, err = record.NewMass(dev, k, shape.Heads)
+			return watch, err
+		}))
+		var got [][]float32
+		modeltest.Check(t, s.Follow(context.Background(), ids, func(i int, l []float32) error {
+			got = append(got, slices.Clone(l))
+			mass := make([][]float64, shape.Layers)
+			for layer := range mass {
+				mass[layer] = make([]float64, length)
+			}
+			modeltest.Check(t, watch.Add(mass))
+			for layer, row := range mass {
+				sum := 0.0
+				for _, w := range row {
+					sum += w
+				}
+				if i == 0 && math.Abs(sum-1) > 1e-5 || i > 0 && !(sum > 0 && sum < 1) {
+					t.Errorf("%s: step %d, layer %d: the prompt has %v of the weight", name, i, layer, sum)
+				}
+			}
+			return nil
+		}))
+		if !same(got, logits) {
+			t.Errorf("%s: watching changes the logits", name)
+		}
+	}
+}
+
+// Rows read are distinct, of the prompt, and as many as are counted.
+func TestRowsRead(t *testing.T) {
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		dev := modeltest.Host(t)
+		m, shape, s := checkpoint(t, dev, name)
+		ids, logits := tokens(t, s, sampled(dev))
+		modeltest.Check(t, s.Build(budget(dev, 8, shape.Heads)))
+		b := s.Backend().(attention.Selecting)
+		var got [][]float32
+		counted := int64(0)
+		modeltest.Check(t, s.Follow(context.Background(), ids, func(_ int, l []float32) error {
+			got = append(got, slices.Clone(l))
+			for layer := range shape.Layers {
+				heads, err := b.RowsRead(layer)
+				modeltest.Check(t, err)
+				if len(heads) != m.CacheSpec()[0].KVHeads {
+					t.Fatalf("%d key heads", len(heads))
+				}
+				for _, rows := range heads {
+					counted += int64(len(rows))
+					slices.Sort(rows)
+					if len(slices.Compact(rows)) != len(rows) || rows[0] < 0 || rows[len(rows)-1] >= length {
+						t.Errorf("%s: rows %v", name, rows)
+					}
+				}
+			}
+			return nil
+		}))
+		if a := s.Access(); a.Rows != counted || counted == 0 {
+			t.Errorf("%s: %d rows, counted %+v", name, counted, a)
+		}
+		if !same(got, logits) {
+			t.Errorf("%s: observing changes the logits", name)
+		}
+	}
+}
+
+// Where teams are not to be observed, and where they need not be.
+func TestRowsReadOrNot(t *testing.T) {
+	dev := modeltest.Host(t)
+	_, shape, s := checkpoint(t, dev, "qwen2_tied_gqa")
+	modeltest.Check(t, s.Build(sampled(dev)))
+	if _, err := s.Backend().(attention.Selecting).RowsRead(0); err == nil {
+		t.Error("no error without Observe")
+	}
+	modeltest.Check(t, s.Build(budget(dev, 400, shape.Heads)))
+	rows, err := s.Backend().(attention.Selecting).RowsRead(1)
+	if err != nil || len(rows[0]) != length || rows[1][length-1] != length-1 {
+		t.Errorf("%v: %v", err, rows)
+	}
+}
+
+// Devices have their memory back.
+func TestClose(t *testing.T) {
+	dev := modeltest.Host(t)
+	m, shape, s := checkpoint(t, dev, "qwen2_tied_gqa")
+	before := dev.Memory().Used
+	for _, wrap := range []func() (attention.Backend, error){
+		func() (attention.Backend, error) {
+			d, err := dense.New(dev, m.CacheSpec())
+			modeltest.Check(t, err)
+			return record.NewOutputs(dev, d, shape)
+		},
+		func() (attention.Backend, error) {
+			d, err := dense.New(dev, m.CacheSpec())
+			modeltest.Check(t, err)
+			return record.NewReplay(dev, d, shape)
+		},
+		func() (attention.Backend, error) { return record.NewMass(dev, s.Cache(), shape.Heads) },
+	} {
+		b, err := wrap()
+		modeltest.Check(t, err)
+		if b.Exact() {
+			t.Error("a recorder would be handed expanded keys")
+		}
+		b.Close()
+		if used := dev.Memory().Used; used != before {
+			t.Errorf("%s: %d bytes are left", b.Name(), used-before)
+		}
+	}
+}
