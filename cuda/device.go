@@ -165,6 +165,9 @@ func (d *gpu) Run(fn func(*device.Ops)) error {
 
 // issue calls fn with the kernels.
 func (d *gpu) issue(fn func(*device.Ops), trace *device.Trace) error {
+	if p := d.kernels.profile; p != nil {
+		trace = p.follow(trace)
+	}
 	ops := device.NewOps(d.kernels, trace)
 	fn(ops)
 	if err := ops.Err(); err != nil {

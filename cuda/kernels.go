@@ -21,6 +21,7 @@ type kernels struct {
 	tables    map[string]*buffer // experts' addresses on the GPU, by contents
 	rehearsal bool               // compile and reserve, launch nothing
 	plan      func(p program)    // told what would run; nothing is launched or reserved
+	profile   *profile           // of the Profile under way, or nil
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).
@@ -141,7 +142,7 @@ func (c *call) scratchTensor(t device.DType, shape ...int) (*device.Tensor, erro
 // clear queues zeroing scratch memory.
 func (c *call) clear(at vec, n int) {
 	if c.err == nil && !c.idle() {
-		c.err = c.k.gpu.stream.Fill(driver.Address(at), 0, n)
+		c.err = c.k.profile.time(device.Launch{Kernel: "memset"}, func() error { return c.k.gpu.stream.Fill(driver.Address(at), 0, n) })
 	}
 }
 
@@ -175,7 +176,11 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 	if k.rehearsal || g.X <= 0 || g.Y <= 0 || g.Z <= 0 {
 		return nil
 	}
-	err = k.gpu.stream.Launch(f, g, shared, unsafe.Pointer(args))
+	if k.profile == nil {
+		err = k.gpu.stream.Launch(f, g, shared, unsafe.Pointer(args))
+	} else {
+		err = k.profile.launch(kernel, f, g, shared, unsafe.Pointer(args))
+	}
 	if err == nil && k.gpu.opts.Sync {
 		err = k.gpu.stream.Wait()
 	}

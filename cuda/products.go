@@ -89,8 +89,10 @@ func (c *call) multiply(p driver.Product, dst, x, w, bias *device.Tensor) (done 
 	if c.idle() {
 		return true, nil
 	}
-	err = k.gpu.stream.Multiply(k.products.handle, plan, driver.Address(c.vec(dst)), driver.Address(c.vec(x)), driver.Address(c.vec(w)),
-		driver.Address(c.vec(bias)), driver.Address(k.products.workspace))
+	err = k.profile.time(device.Launch{Kernel: "cuBLASLt"}, func() error {
+		return k.gpu.stream.Multiply(k.products.handle, plan, driver.Address(c.vec(dst)), driver.Address(c.vec(x)), driver.Address(c.vec(w)),
+			driver.Address(c.vec(bias)), driver.Address(k.products.workspace))
+	})
 	if err == nil && k.gpu.opts.Sync {
 		err = k.gpu.stream.Wait()
 	}

@@ -114,33 +114,38 @@ func (s *Session) open() error {
 
 // Prefill reads the prompt with exact attention, in chunks of the model's
 // MaxRows, and freezes its rows. progress, if not nil, is told the rows done
-// after each chunk. It is called once.
+// after each chunk. Called again it reads more of the prompt: what has been
+// decoded is forgotten, and a backend must be built anew.
 func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, of int)) error {
 	if err := s.checkPrompt(ids); err != nil {
+		return err
+	}
+	s.drop()
+	if err := s.cache.Thaw(); err != nil {
 		return err
 	}
 	if err := s.prepare(len(ids)); err != nil {
 		return err
 	}
 	attn := stoppable{s.prefill, ctx}
-	for start := 0; start < len(ids); {
-		n := min(s.model.MaxRows(), len(ids)-start)
-		if err := s.chunk(ids[start:start+n], start, attn); err != nil {
-			return fmt.Errorf("prefill at token %d: %w", start, err)
+	for done := 0; done < len(ids); {
+		n, at := min(s.model.MaxRows(), len(ids)-done), s.prompt+done
+		if err := s.chunk(ids[done:done+n], at, attn); err != nil {
+			return fmt.Errorf("prefill at token %d: %w", at, err)
 		}
-		start += n
+		done += n
 		if err := s.settle(); err != nil {
-			return fmt.Errorf("prefill at token %d: %w", start, err)
+			return fmt.Errorf("prefill at token %d: %w", at+n, err)
 		}
 		if progress != nil {
-			progress(start, len(ids))
+			progress(done, len(ids))
 		}
 	}
-	if err := s.cache.Freeze(len(ids)); err != nil {
+	if err := s.cache.Freeze(s.prompt + len(ids)); err != nil {
 		return err
 	}
-	s.prompt = len(ids)
-	s.tokens = slices.Clone(ids)
+	s.tokens = append(s.tokens[:s.prompt], ids...)
+	s.prompt = len(s.tokens)
 	return nil
 }
 
@@ -168,12 +173,10 @@ func (s *Session) settle() error {
 
 func (s *Session) checkPrompt(ids []int32) error {
 	switch {
-	case s.prompt > 0:
-		return errors.New("the session already has a prompt")
 	case len(ids) == 0:
 		return errors.New("the prompt is empty: give at least one token")
-	case len(ids) > s.opts.Capacity:
-		return fmt.Errorf("the prompt has %d tokens, the context %d: %w", len(ids), s.opts.Capacity, ErrFull)
+	case s.prompt+len(ids) > s.opts.Capacity:
+		return fmt.Errorf("the prompt has %d tokens, the context %d: %w", s.prompt+len(ids), s.opts.Capacity, ErrFull)
 	}
 	vocab := s.model.Config().Vocab
 	for i, id := range ids {
@@ -191,7 +194,7 @@ func (s *Session) prepare(n int) error {
 	return s.dev.Prepare(func(ops *device.Ops) {
 		for _, size := range []int{min(rows, n), n % rows} {
 			if size > 0 {
-				s.model.Forward(ops, s.batch(size, n), s.cache, s.prefill, nil)
+				s.model.Forward(ops, s.batch(size, s.prompt+n), s.cache, s.prefill, nil)
 			}
 		}
 		s.issue(ops, s.prefill)
@@ -270,6 +273,20 @@ func (s *Session) Probe(observer func(cache *kvcache.Cache) (attention.Backend, 
 		return err
 	}
 	return s.cache.Thaw()
+}
+
+// Inspect gives look what a decode step issues, to be listed or executed once
+// more. Afterwards the session is where it was.
+func (s *Session) Inspect(look func(step func(*device.Ops)) error) error {
+	if s.backend == nil {
+		return errors.New("no attention backend has been built")
+	}
+	if err := s.discard(); err != nil {
+		return err
+	}
+	err := look(func(ops *device.Ops) { s.issue(ops, s.backend) })
+	s.stale = true
+	return errors.Join(err, s.restoreCounts(), s.rewind())
 }
 
 // Backend is what Build made, nil before.

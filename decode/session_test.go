@@ -234,7 +234,8 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("cancelled prefill: %v", err)
 	}
 	modeltest.Check(t, s.Prefill(ctx, []int32{1, 2, 3}, nil))
-	wantError(t, s.Prefill(ctx, []int32{1}, nil), "the session already has a prompt")
+	wantError(t, s.Prefill(ctx, make([]int32, 6), nil), "the prompt has 9 tokens, the context 8: the context is full")
+	wantError(t, s.Inspect(nil), "no attention backend has been built")
 	_, err = s.Next(ctx)
 	wantError(t, err, "no attention backend has been built")
 	modeltest.Check(t, s.Build(dense))

@@ -197,6 +197,11 @@ func (s *Session) discard() error {
 	}
 	s.waitAhead()
 	s.stale = true
+	return s.restoreCounts()
+}
+
+// restoreCounts makes the device's counters those of the last token returned.
+func (s *Session) restoreCounts() error {
 	counts := s.last
 	if counts == nil {
 		counts = make([]int64, s.backend.Counters().Len())

@@ -33,20 +33,19 @@ func (k kinds) String() string {
 // call collects the arguments of one operation, checks them and remembers what
 // the record check compares.
 type call struct {
+	Call
 	ops     *Ops
-	name    string
-	tensors []*Tensor
 	scalars []any
 	err     error
 }
 
 func (o *Ops) begin(name string, scalars ...any) *call {
-	return &call{ops: o, name: name, scalars: scalars, err: o.err}
+	return &call{Call: Call{Name: name, Read: 1, Of: 1}, ops: o, scalars: scalars, err: o.err}
 }
 
 // arg checks type and shape; −1 in shape accepts any length.
 func (c *call) arg(name string, t *Tensor, k kinds, shape ...int) {
-	c.tensors = append(c.tensors, t)
+	c.Args = append(c.Args, Arg{name, t})
 	switch {
 	case c.err != nil:
 	case t == nil:
@@ -67,7 +66,7 @@ func (c *call) optional(name string, t *Tensor, k kinds, shape ...int) {
 	if t != nil {
 		c.arg(name, t, k, shape...)
 	} else {
-		c.tensors = append(c.tensors, nil)
+		c.Args = append(c.Args, Arg{name, nil})
 	}
 }
 
@@ -92,7 +91,7 @@ func (c *call) require(ok bool, format string, args ...any) {
 }
 
 func (c *call) fail(format string, args ...any) {
-	c.err = fmt.Errorf("%s: "+format, append([]any{c.name}, args...)...)
+	c.err = fmt.Errorf("%s: "+format, append([]any{c.Name}, args...)...)
 }
 
 // run executes the kernel when all arguments are right and keeps the first
@@ -107,7 +106,7 @@ func (c *call) run(kernel func(Kernels) error) {
 	}
 	if c.err == nil && o.kernels != nil {
 		if err := kernel(o.kernels); err != nil {
-			c.err = fmt.Errorf("%s(%s): %w", c.name, tensorsText(c.tensors), err)
+			c.err = fmt.Errorf("%s(%s): %w", c.Name, argsText(c.Args), err)
 		}
 	}
 	o.err = c.err
@@ -131,6 +130,9 @@ func (c *call) weight(w Weight, out, in int) {
 	}
 	c.require(sum == out, "the weight has %d outputs, want %d", sum, out)
 }
+
+// reads says how many of the weights are read.
+func (c *call) reads(n, of int) { c.Read, c.Of = min(n, of), of }
 
 // group checks that heads is a multiple of kv.
 func (c *call) group(heads, kv int) {
@@ -159,10 +161,10 @@ func shapeText(shape []int) string {
 	return strings.ReplaceAll(fmt.Sprint(shape), "-1", "?")
 }
 
-func tensorsText(ts []*Tensor) string {
-	names := make([]string, len(ts))
-	for i, t := range ts {
-		names[i] = t.String()
+func argsText(args []Arg) string {
+	names := make([]string, len(args))
+	for i, a := range args {
+		names[i] = a.Tensor.String()
 	}
 	return strings.Join(names, ", ")
 }

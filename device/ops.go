@@ -55,6 +55,7 @@ func (o *Ops) Tap(name string, t *Tensor) {
 func (o *Ops) Embed(dst, table, ids *Tensor) {
 	c := o.begin("Embed")
 	d := c.dims("dst", dst, real, 2)
+	c.reads(d[0], c.dims("table", table, real, 2)[0])
 	c.arg("table", table, real, -1, d[1])
 	c.arg("ids", ids, i32, d[0])
 	c.run(func(k Kernels) error { return k.Embed(dst, table, ids) })
@@ -155,6 +156,7 @@ func (o *Ops) Experts(a ExpertsArgs) {
 	c.arg("ids", a.IDs, i32, d[0], -1)
 	c.arg("weights", a.Weights, f32, d[0], k)
 	c.require(len(a.Experts) > 0, "no experts")
+	c.reads(d[0]*k, len(a.Experts))
 	for _, e := range a.Experts {
 		width := e.GateUp.Out() / 2
 		c.weight(e.GateUp, 2*width, d[1])

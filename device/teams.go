@@ -86,21 +86,36 @@ func NewTeamsSteps(a TeamsArgs, alloc func(name string, t DType, shape ...int) (
 	return s, err
 }
 
+// Stage is one of the operations that AttendTeams fuses.
+type Stage struct {
+	Name  string
+	Issue func(o *Ops)
+}
+
+// Stages are the operations that AttendTeams fuses, in order.
+func (s TeamsSteps) Stages(a TeamsArgs) []Stage {
+	return []Stage{
+		{"route", func(o *Ops) {
+			o.Route(RouteArgs{Phi: s.Phi, Q: a.Q, Reps: a.Reps, Bias: a.Bias, Scale: a.Scale, Read: a.Routed})
+		}},
+		{"draw", func(o *Ops) { o.SampleTopK(TopKArgs{Teams: s.Teams, LogC: s.LogC, Phi: s.Phi, Draw: a.Draw}) }},
+		{"read", func(o *Ops) {
+			o.AttendSelected(SelectedArgs{
+				Out: s.Prompt, Q: a.Q, K: a.K, V: a.V, Offsets: a.Offsets, Teams: s.Teams, LogC: s.LogC, Scale: a.Scale, Read: a.Rows,
+			})
+		}},
+		{"attend", func(o *Ops) {
+			o.Attend(AttendArgs{Out: s.Suffix, Q: a.Q, K: a.K, V: a.V, From: a.From, Pos: a.Draw.Pos, Scale: a.Scale, Read: a.Suffix})
+		}},
+		{"merge", func(o *Ops) { o.Merge(a.Out, s.Prompt, s.Suffix) }},
+	}
+}
+
 // AttendTeamsBySteps is AttendTeams by the operations that it fuses.
 func AttendTeamsBySteps(k Kernels, a TeamsArgs, s TeamsSteps) error {
-	if err := k.Route(RouteArgs{Phi: s.Phi, Q: a.Q, Reps: a.Reps, Bias: a.Bias, Scale: a.Scale, Read: a.Routed}); err != nil {
-		return err
+	ops := NewOps(k, nil)
+	for _, stage := range s.Stages(a) {
+		stage.Issue(ops)
 	}
-	if err := k.SampleTopK(TopKArgs{Teams: s.Teams, LogC: s.LogC, Phi: s.Phi, Draw: a.Draw}); err != nil {
-		return err
-	}
-	if err := k.AttendSelected(SelectedArgs{
-		Out: s.Prompt, Q: a.Q, K: a.K, V: a.V, Offsets: a.Offsets, Teams: s.Teams, LogC: s.LogC, Scale: a.Scale, Read: a.Rows,
-	}); err != nil {
-		return err
-	}
-	if err := k.Attend(AttendArgs{Out: s.Suffix, Q: a.Q, K: a.K, V: a.V, From: a.From, Pos: a.Draw.Pos, Scale: a.Scale, Read: a.Suffix}); err != nil {
-		return err
-	}
-	return k.Merge(a.Out, s.Prompt, s.Suffix)
+	return ops.Err()
 }

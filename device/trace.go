@@ -12,9 +12,26 @@ type Trace struct {
 }
 
 type traced struct {
-	name    string
-	tensors []*Tensor
+	Call
 	scalars string
+}
+
+// Calls are the operations of the first pass, in order.
+func (t *Trace) Calls() []Call {
+	calls := make([]Call, len(t.calls))
+	for i, c := range t.calls {
+		calls[i] = c.Call
+	}
+	return calls
+}
+
+// Last is the operation that was issued last in this pass, and its number from
+// 0; −1 before the first.
+func (t *Trace) Last() (Call, int) {
+	if t.next == 0 {
+		return Call{}, -1
+	}
+	return t.calls[t.next-1].Call, t.next - 1
 }
 
 // Begin starts a pass.
@@ -23,29 +40,29 @@ func (t *Trace) Begin() { t.next = 0 }
 // End closes a pass; an error when it issued fewer operations than the first.
 func (t *Trace) End() error {
 	if t.full && t.next < len(t.calls) {
-		return fmt.Errorf("replay: the step stopped after %d of %d operations; next was %s", t.next, len(t.calls), t.calls[t.next].name)
+		return fmt.Errorf("replay: the step stopped after %d of %d operations; next was %s", t.next, len(t.calls), t.calls[t.next].Name)
 	}
 	t.full = true
 	return nil
 }
 
 func (t *Trace) add(c *call) error {
-	now := traced{c.name, c.tensors, fmt.Sprint(c.scalars...)}
+	now := traced{c.Call, fmt.Sprint(c.scalars...)}
 	defer func() { t.next++ }()
 	if !t.full {
 		t.calls = append(t.calls, now)
 		return nil
 	}
 	if t.next >= len(t.calls) {
-		return fmt.Errorf("replay: operation %d, %s, was not recorded", t.next, now.name)
+		return fmt.Errorf("replay: operation %d, %s, was not recorded", t.next, now.Name)
 	}
 	was := t.calls[t.next]
-	if was.name != now.name || was.scalars != now.scalars || len(was.tensors) != len(now.tensors) {
-		return fmt.Errorf("replay: operation %d was %s(%s), now %s(%s)", t.next, was.name, was.scalars, now.name, now.scalars)
+	if was.Name != now.Name || was.scalars != now.scalars || len(was.Args) != len(now.Args) {
+		return fmt.Errorf("replay: operation %d was %s(%s), now %s(%s)", t.next, was.Name, was.scalars, now.Name, now.scalars)
 	}
-	for i := range was.tensors {
-		if !sameView(was.tensors[i], now.tensors[i]) {
-			return fmt.Errorf("replay: operation %d, %s, got another tensor: was %v, now %v", t.next, now.name, was.tensors[i], now.tensors[i])
+	for i := range was.Args {
+		if !sameView(was.Args[i].Tensor, now.Args[i].Tensor) {
+			return fmt.Errorf("replay: operation %d, %s, got another tensor: was %v, now %v", t.next, now.Name, was.Args[i].Tensor, now.Args[i].Tensor)
 		}
 	}
 	return nil

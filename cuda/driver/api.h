@@ -25,6 +25,7 @@ DRIVER(cuMemHostAlloc, (void **ptr, size_t n, unsigned flags), (ptr, n, flags))
 DRIVER(cuMemFreeHost, (void *ptr), (ptr))
 DRIVER(cuMemcpyHtoDAsync_v2, (uint64_t dst, const void *src, size_t n, void *stream), (dst, src, n, stream))
 DRIVER(cuMemcpyDtoHAsync_v2, (void *dst, uint64_t src, size_t n, void *stream), (dst, src, n, stream))
+DRIVER(cuMemcpyDtoDAsync_v2, (uint64_t dst, uint64_t src, size_t n, void *stream), (dst, src, n, stream))
 DRIVER(cuMemsetD8Async, (uint64_t dst, unsigned char byte, size_t n, void *stream), (dst, byte, n, stream))
 
 DRIVER(cuStreamCreate, (void **stream, unsigned flags), (stream, flags))
@@ -48,6 +49,8 @@ DRIVER(cuModuleLoadData, (void **module, const void *image), (module, image))
 DRIVER(cuModuleUnload, (void *module), (module))
 DRIVER(cuModuleGetFunction, (void **fn, void *module, const char *name), (fn, module, name))
 DRIVER(cuFuncSetAttribute, (void *fn, int attr, int value), (fn, attr, value))
+DRIVER(cuFuncGetAttribute, (int *value, int attr, void *fn), (value, attr, fn))
+DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *n, void *fn, int threads, size_t shared), (n, fn, threads, shared))
 DRIVER(cuLaunchKernel,
        (void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra),
        (fn, gx, gy, gz, bx, by, bz, shared, stream, params, extra))

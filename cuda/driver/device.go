@@ -47,7 +47,9 @@ const (
 	capabilityMajor  = 75
 	capabilityMinor  = 76
 	multiprocessors  = 16
-	attrSharedMemory = 8 // of a function
+	threadsEach      = 39 // most of a multiprocessor
+	attrSharedMemory = 8  // of a function
+	attrRegisters    = 4  // of a function
 )
 
 func (d Device) attribute(attr int) (int, error) {
@@ -68,6 +70,9 @@ func (d Device) Capability() (int, error) {
 
 // Multiprocessors is how many the GPU has.
 func (d Device) Multiprocessors() (int, error) { return d.attribute(multiprocessors) }
+
+// ThreadsEach is how many threads a multiprocessor holds at most.
+func (d Device) ThreadsEach() (int, error) { return d.attribute(threadsEach) }
 
 // Context is what the process holds on a GPU: the primary one, which libraries
 // share.

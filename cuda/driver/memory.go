@@ -58,6 +58,11 @@ func (s Stream) Download(dst []byte, src Address) error {
 	return check("cuMemcpyDtoHAsync", C.shim_cuMemcpyDtoHAsync_v2(unsafe.Pointer(&dst[0]), C.uint64_t(src), C.size_t(len(dst)), s.ptr))
 }
 
+// Copy queues a copy inside GPU memory.
+func (s Stream) Copy(dst, src Address, n int) error {
+	return check("cuMemcpyDtoDAsync", C.shim_cuMemcpyDtoDAsync_v2(C.uint64_t(dst), C.uint64_t(src), C.size_t(n), s.ptr))
+}
+
 // Fill queues setting n bytes.
 func (s Stream) Fill(dst Address, value byte, n int) error {
 	if n == 0 {

@@ -43,6 +43,21 @@ func (f Function) AllowShared(n int) error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
 }
 
+// Registers is how many a thread of the kernel has.
+func (f Function) Registers() (int, error) {
+	var n C.int
+	err := check("cuFuncGetAttribute", C.shim_cuFuncGetAttribute(&n, attrRegisters, f.ptr))
+	return int(n), err
+}
+
+// Resident is how many blocks of the kernel a multiprocessor runs at once.
+func (f Function) Resident(threads, shared int) (int, error) {
+	var n C.int
+	err := check("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+		C.shim_cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f.ptr, C.int(threads), C.size_t(shared)))
+	return int(n), err
+}
+
 // Grid is the number of blocks in each direction and the threads of a block.
 type Grid struct {
 	X, Y, Z, Threads int
