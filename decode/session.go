@@ -29,6 +29,7 @@ type Options struct {
 	Capacity    int // rows: prompt and generated tokens
 	Sampling    sample.Settings
 	TopLogProbs int // alternatives reported with every token; the token's own log-probability is always reported if above 0
+	Chunk       int // most prompt tokens read at once; 0 for the model's MaxRows
 }
 
 // Session is one sequence on one device. It owns its cache and backends, not
@@ -112,9 +113,9 @@ func (s *Session) open() error {
 	return device.Write(s.dev, s.t.seed, []uint32{uint32(seed), uint32(seed >> 32)})
 }
 
-// Prefill reads the prompt with exact attention, in chunks of the model's
-// MaxRows, and freezes its rows. progress, if not nil, is told the rows done
-// after each chunk. Called again it reads more of the prompt: what has been
+// Prefill reads the prompt with exact attention, in chunks of
+// Options.Chunk, and freezes its rows. progress, if not nil, is told the rows
+// done after each chunk. Called again it reads more of the prompt: what has been
 // decoded is forgotten, and a backend must be built anew.
 func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, of int)) error {
 	if err := s.checkPrompt(ids); err != nil {
@@ -129,7 +130,7 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	}
 	attn := stoppable{s.prefill, ctx}
 	for done := 0; done < len(ids); {
-		n, at := min(s.model.MaxRows(), len(ids)-done), s.prompt+done
+		n, at := min(s.chunkRows(), len(ids)-done), s.prompt+done
 		if err := s.chunk(ids[done:done+n], at, attn); err != nil {
 			return fmt.Errorf("prefill at token %d: %w", at, err)
 		}
@@ -190,7 +191,7 @@ func (s *Session) checkPrompt(ids []int32) error {
 // prepare has the device make ready what a prompt of n tokens and the steps
 // after it need. Steps of another backend may need more.
 func (s *Session) prepare(n int) error {
-	rows := s.model.MaxRows()
+	rows := s.chunkRows()
 	return s.dev.Prepare(func(ops *device.Ops) {
 		for _, size := range []int{min(rows, n), n % rows} {
 			if size > 0 {
@@ -199,6 +200,14 @@ func (s *Session) prepare(n int) error {
 		}
 		s.issue(ops, s.prefill)
 	})
+}
+
+// chunkRows is the most prompt tokens read at once.
+func (s *Session) chunkRows() int {
+	if s.opts.Chunk > 0 {
+		return min(s.opts.Chunk, s.model.MaxRows())
+	}
+	return s.model.MaxRows()
 }
 
 // batch is the tensors of a prefill chunk of n tokens, which makes the cache

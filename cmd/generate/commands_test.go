@@ -51,27 +51,6 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
-	args := []string{"compare", needle, "--length", "200", "--codes", "2"}
-	o := answer(t, "", args...)
-	for _, text := range []string{"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same."} {
-		if !strings.Contains(o.out, text) {
-			t.Errorf("no %q in\n%s", text, o.out)
-		}
-	}
-	for _, text := range []string{"loaded ", "read the prompt, ", "2 access codes", "built teams", "decoded "} {
-		if !strings.Contains(o.errors, text) {
-			t.Errorf("no %q in\n%s", text, o.errors)
-		}
-	}
-	// The prompt of the user, sampled twice and hard enough to differ.
-	o = answer(t, "", "compare", needle, "-p", "Tell me a story about a fox that lives in a forest far away.", "--raw", "--a", "dense", "--b", "santapp",
-		"--budget", "1", "--parent-size", "1", "--representatives", "1", "-n", "30")
-	if strings.Contains(o.out, "expected") || !strings.Contains(o.out, "The two answers differ") {
-		t.Errorf("own prompt:\n%s", o.out)
-	}
-}
-
 // The flags of a prompt count for a made one too.
 func TestComparePromptFlags(t *testing.T) {
 	length := regexp.MustCompile(`read the prompt, (\d+) tokens`)

@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
-	"blitzen/attention"
 	"blitzen/decode"
-	"blitzen/eval"
+	"blitzen/eval/comparison"
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
@@ -23,17 +20,23 @@ type compareFlags struct {
 	taskFlags
 	attentionFlags
 	a, b      string
+	seeds     int
+	control   bool
 	maxTokens int
+	ignoreEOS bool
 	row       int
+	json      bool
 }
 
 func newCompareCommand() *cobra.Command {
 	c := &compareFlags{}
-	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, side by side", c.run)
+	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, and say how far apart they are", c.run)
 	addFlags(cmd, "Attention", func(f *pflag.FlagSet) {
-		f.StringVar(&c.a, "a", "dense", "first method `NAME`: "+attentionNames)
+		f.StringVar(&c.a, "a", "dense", "first method `NAME`, the base: "+attentionNames)
 		f.StringVar(&c.b, "b", "santapp", "second method `NAME`")
 		c.attentionFlags.registerTeams(f, "0")
+		f.IntVar(&c.seeds, "seeds", 1, "run the second method with `N` attention seeds, from --attention-seed on")
+		f.BoolVar(&c.control, "control", true, "measure the noise floor: exact attention against itself in another order")
 	})
 	addFlags(cmd, "Your prompt", c.promptFlags.register)
 	addFlags(cmd, "Or a prompt that is made", func(f *pflag.FlagSet) {
@@ -42,18 +45,13 @@ func newCompareCommand() *cobra.Command {
 	})
 	addFlags(cmd, "Answer", func(f *pflag.FlagSet) {
 		f.IntVarP(&c.maxTokens, "max-tokens", "n", 64, "at most `N` tokens")
+		f.BoolVar(&c.ignoreEOS, "ignore-eos", false, "go on after an end token")
 	})
 	addFlags(cmd, "Model", c.modelFlags.register)
+	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&c.json, "json", false, "print one JSON object in place of tables")
+	})
 	return cmd
-}
-
-// side is one of the two answers.
-type side struct {
-	label   string
-	result  decode.Result
-	access  attention.Access
-	build   time.Duration
-	correct *bool // nil without a reference answer
 }
 
 func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
@@ -73,8 +71,10 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
-	if err := o.needTokenizer(); err != nil {
-		return err
+	if prompt.ids == nil {
+		if err := o.needTokenizer(); err != nil {
+			return err
+		}
 	}
 	q, err := c.question(cmd.Flags(), o, prompt)
 	if err != nil {
@@ -89,26 +89,15 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
 	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	m := &measurement{compareFlags: c, cmd: cmd, opened: o, question: q, capacity: capacity, log: log}
+	result, err := m.run()
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	begin := time.Now()
-	if err := s.Prefill(cmd.Context(), q.ids, log.bar.stage("reading the prompt")); err != nil {
-		return err
+	if c.json {
+		return printJSON(cmd.OutOrStdout(), result)
 	}
-	prefill := time.Since(begin)
-	log.end("read the prompt, %s", begin, c.describe(q))
-	var sides []side
-	for _, name := range []string{c.a, c.b} {
-		one, err := c.answer(cmd, o, s, name, q, log)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, one)
-	}
-	return printSides(cmd.OutOrStdout(), q, prefill, sides)
+	return result.print(cmd.OutOrStdout())
 }
 
 // check refuses flags before a model is loaded.
@@ -127,6 +116,9 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	}
 	if c.maxTokens < 1 {
 		return usagef("-n %d: want at least 1", c.maxTokens)
+	}
+	if c.seeds < 1 {
+		return usagef("--seeds %d: want at least 1", c.seeds)
 	}
 	if err := c.promptFlags.check(); err != nil {
 		return err
@@ -150,84 +142,20 @@ func (c *compareFlags) describe(q question) string {
 	return c.taskFlags.describe(q)
 }
 
-func (c *compareFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session, name string, q question, log *stages) (side, error) {
-	flags := c.as(name)
-	out := side{label: flags.label()}
-	build, err := flags.builder(cmd.Context(), o.loaded, cmd.Flags(), 0, log.bar.stage("building teams"))
+// prefill reads the prompt, at most chunk tokens at once; 0 for the model's
+// choice.
+func (m *measurement) prefill(chunk int) (comparison.Prompt, error) {
+	p := comparison.Prompt{Device: m.Device, Model: m.Model}
+	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: m.capacity, Sampling: sample.Greedy(), Chunk: chunk})
 	if err != nil {
-		return out, err
+		return p, err
 	}
-	if err := flags.printSpread(cmd.ErrOrStderr(), o.loaded, s); err != nil {
-		return out, err
+	p.Session = s
+	if err := s.Prefill(m.cmd.Context(), m.ids, m.log.bar.stage("reading the prompt")); err != nil {
+		s.Close()
+		return p, err
 	}
-	begin := time.Now()
-	if err := s.Build(build); err != nil {
-		return out, err
-	}
-	out.build = time.Since(begin)
-	if flags.groupsKeys() {
-		log.end("%s: built teams", begin, out.label)
-	}
-	begin = time.Now()
-	limits := decode.Limits{MaxTokens: c.maxTokens, EOS: o.EOS, Decoder: o.Tokenizer.NewStream(true)}
-	if out.result, err = s.Generate(cmd.Context(), limits, nil); err != nil {
-		return out, err
-	}
-	out.access = s.Access()
-	log.end("%s: decoded %d tokens", begin, out.label, len(out.result.Tokens))
-	if len(q.Outputs) > 0 {
-		ok := eval.ExactAnswer(out.result.Text, q.Row)
-		out.correct = &ok
-	}
-	return out, nil
-}
-
-// printSides is the comparison for people.
-func printSides(w io.Writer, q question, prefill time.Duration, sides []side) error {
-	if len(q.Outputs) > 0 {
-		fmt.Fprintf(w, "expected  %s\n", q.Outputs[0])
-	}
-	for _, s := range sides {
-		fmt.Fprintf(w, "%s\n  %s\n", s.label, strings.ReplaceAll(strings.TrimSpace(s.result.Text), "\n", "\n  "))
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	row := func(name string, value func(side) string) {
-		fmt.Fprintf(t, "%s\t", name)
-		for _, s := range sides {
-			fmt.Fprintf(t, "%s\t", value(s))
-		}
-		fmt.Fprintln(t)
-	}
-	fmt.Fprintln(t)
-	row("", func(s side) string { return s.label })
-	row("correct", func(s side) string { return yesNo(s.correct) })
-	row("KV access %", func(s side) string { return fmt.Sprintf("%.1f", s.access.Percent()) })
-	row("bytes read %", func(s side) string { return fmt.Sprintf("%.1f", s.access.BytesPercent()) })
-	row("prefill s", func(side) string { return fmt.Sprintf("%.2f", prefill.Seconds()) })
-	row("teams s", func(s side) string { return fmt.Sprintf("%.2f", s.build.Seconds()) })
-	row("decode s", func(s side) string { return fmt.Sprintf("%.2f", s.result.Decode.Seconds()) })
-	row("ms a token", func(s side) string {
-		return fmt.Sprintf("%.1f", milliseconds(s.result.Decode)/float64(len(s.result.Tokens)))
-	})
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	verdict := "The two answers are the same."
-	if sides[0].result.Text != sides[1].result.Text {
-		verdict = "The two answers differ."
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", verdict)
-	return err
-}
-
-func yesNo(b *bool) string {
-	switch {
-	case b == nil:
-		return "-"
-	case *b:
-		return "yes"
-	}
-	return "no"
+	return p, nil
 }
 
 // stages tells on stderr what has been done and how long it took.
@@ -237,6 +165,10 @@ type stages struct {
 }
 
 func (s *stages) end(format string, since time.Time, args ...any) {
+	s.line("%s (%.2f s)", fmt.Sprintf(format, args...), time.Since(since).Seconds())
+}
+
+func (s *stages) line(format string, args ...any) {
 	s.bar.done()
-	fmt.Fprintf(s.w, "%s (%.2f s)\n", fmt.Sprintf(format, args...), time.Since(since).Seconds())
+	fmt.Fprintf(s.w, format+"\n", args...)
 }

@@ -181,6 +181,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
 		{[]string{"compare", m, "-n", "0"}, "-n 0: want at least 1"},
+		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want at least 1"},
 		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes`},
 		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 187 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"compare", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},

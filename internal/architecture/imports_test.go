@@ -15,6 +15,7 @@ var allowed = map[string][]string{
 	"cmd":                {"*"},
 	"decode":             {"model", "attention", "attention/dense", "kvcache", "sample", "device", "tokenizer"},
 	"eval":               {"decode", "model", "attention", "kvcache", "tokenizer", "sample", "device"},
+	"eval/comparison":    {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":    {},
 	"model":              {"model", "model/rope", "attention", "kvcache", "weights", "device"},
 	"attention":          {"attention", "attention/dense", "attention/sampled", "teams", "kvcache", "device"},

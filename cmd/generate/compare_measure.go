@@ -1,0 +1,209 @@
+package main
+
+import (
+	"time"
+
+	"blitzen/decode"
+	"blitzen/eval"
+	"blitzen/eval/comparison"
+	"blitzen/eval/divergence"
+
+	"github.com/spf13/cobra"
+)
+
+// measurement is one run of generate compare.
+type measurement struct {
+	*compareFlags
+	*opened
+	question
+	cmd      *cobra.Command
+	capacity int
+	log      *stages
+}
+
+// run reads the prompt once for both methods, and once more for the control.
+func (m *measurement) run() (*compared, error) {
+	begin := time.Now()
+	p, err := m.prefill(0)
+	if err != nil {
+		return nil, err
+	}
+	r := m.newResult(time.Since(begin))
+	m.log.end("read the prompt, %s", begin, m.describe(m.question))
+	exact, err := m.methods(p, r)
+	p.Session.Close() // before another cache is made
+	if err != nil {
+		return nil, err
+	}
+	if m.control {
+		r.Control, err = m.measureControl(exact)
+	}
+	return r, err
+}
+
+// methods runs the base and then the other, which is measured against it. It
+// returns exact attention along the base's tokens, if the control wants it.
+func (m *measurement) methods(p comparison.Prompt, r *compared) (exact comparison.Course, err error) {
+	a, b := m.side(m.a), m.side(m.b)
+	if err := m.printSpreads(p, a, b); err != nil {
+		return exact, err
+	}
+	if r.A, err = m.answer(p, a, m.firstSeed()); err != nil {
+		return exact, err
+	}
+	m.logAnswer(r.A)
+	build, err := m.builderOf(a, m.firstSeed())
+	if err != nil {
+		return exact, err
+	}
+	base, err := p.Record(m.cmd.Context(), build, r.A.TokenIDs)
+	if err != nil {
+		return exact, err
+	}
+	seeds := m.seeds
+	if b.name == "dense" {
+		seeds = 1
+	}
+	for i := range seeds {
+		if err := m.seed(p, b, m.firstSeed()+uint64(i), base, r); err != nil {
+			return exact, err
+		}
+	}
+	r.overSeeds()
+	exact = base
+	if m.control && m.a != "dense" {
+		if build, err = m.builderOf(m.side("dense"), 0); err == nil {
+			exact, err = p.Record(m.cmd.Context(), build, r.A.TokenIDs)
+		}
+	}
+	return exact, err
+}
+
+// seed measures the second method with one attention seed.
+func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, base comparison.Course, r *compared) error {
+	begin := time.Now()
+	free, err := m.answer(p, b, seed)
+	if err != nil {
+		return err
+	}
+	if len(r.Seeds) == 0 {
+		r.B, begin = free, time.Now()
+		m.logAnswer(free)
+	}
+	one := seedResult{Seed: seed, TokenIDs: free.TokenIDs, AccessPercent: free.Attention.AccessPercent, BytesPercent: free.Attention.BytesPercent, Exact: free.Exact}
+	one.setMatch(base.Tokens, free.TokenIDs)
+	build, err := m.builderOf(b, seed)
+	if err != nil {
+		return err
+	}
+	if one.Tokens, err = p.Divergence(m.cmd.Context(), build, base); err != nil {
+		return err
+	}
+	one.Divergence = divergence.Summarize(one.Tokens)
+	if one.OutputErrors, err = p.OutputErrors(m.cmd.Context(), build, base); err != nil {
+		return err
+	}
+	r.Seeds = append(r.Seeds, one)
+	m.log.end("%s: compared along %d tokens, attention seed %d", begin, free.Label, len(base.Tokens), seed)
+	return nil
+}
+
+// measureControl compares exact attention with itself after the prompt was read
+// in other chunks and its rows were shuffled: what rounding alone does. On the
+// CPU chunks alone change nothing, since a row's sums do not depend on them.
+func (m *measurement) measureControl(exact comparison.Course) (*controlResult, error) {
+	begin := time.Now()
+	usual := min(m.Model.MaxRows(), len(m.ids))
+	c := &controlResult{Chunk: usual*2/5 | 1, UsualChunk: usual}
+	p, err := m.prefill(c.Chunk)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Session.Close()
+	build, err := m.builderOf(m.side("dense"), 0)
+	if err != nil {
+		return nil, err
+	}
+	if c.Tokens, err = p.Divergence(m.cmd.Context(), comparison.Shuffled(build, controlSeed), exact); err != nil {
+		return nil, err
+	}
+	c.Divergence = divergence.Summarize(c.Tokens)
+	m.log.end("control: read the prompt %d tokens at once, shuffled its rows", begin, c.Chunk)
+	return c, nil
+}
+
+// controlSeed is that of the shuffled rows.
+const controlSeed = 1
+
+// side is the flags of one method, with teams of its own: the time to build
+// them is the method's.
+func (m *measurement) side(name string) attentionFlags {
+	flags := m.as(name)
+	flags.groups = groups{}
+	return flags
+}
+
+// firstSeed is --attention-seed.
+func (m *measurement) firstSeed() uint64 { return m.attentionFlags.seed }
+
+// builderOf makes a method's backend with an attention seed.
+func (m *measurement) builderOf(flags attentionFlags, seed uint64) (comparison.Build, error) {
+	flags.seed = seed
+	build, err := flags.builder(m.cmd.Context(), m.loaded, m.cmd.Flags(), seed, m.log.bar.stage("building teams"))
+	return build, err
+}
+
+// answer decodes freely.
+func (m *measurement) answer(p comparison.Prompt, flags attentionFlags, seed uint64) (sideResult, error) {
+	out := sideResult{Label: flags.label()}
+	build, err := m.builderOf(flags, seed)
+	if err != nil {
+		return out, err
+	}
+	begin := time.Now()
+	if err := p.Session.Build(build); err != nil {
+		return out, err
+	}
+	out.BuildMS = milliseconds(time.Since(begin))
+	result, err := p.Session.Generate(m.cmd.Context(), m.limits(), nil)
+	if err != nil {
+		return out, err
+	}
+	out.Text, out.TokenIDs, out.FinishReason, out.DecodeMS = result.Text, result.IDs(), result.Finish, milliseconds(result.Decode)
+	out.Attention = flags.report(p.Session.Access(), seed)
+	if len(m.Outputs) > 0 {
+		ok := eval.ExactAnswer(result.Text, m.Row)
+		out.Exact = &ok
+	}
+	return out, nil
+}
+
+// printSpreads says for each kind of grouping what is to be grouped.
+func (m *measurement) printSpreads(p comparison.Prompt, sides ...attentionFlags) error {
+	for _, flags := range sides {
+		if flags.usesTeams() {
+			return flags.printSpread(m.cmd.ErrOrStderr(), m.loaded, p.Session)
+		}
+	}
+	return nil
+}
+
+// logAnswer tells how long an answer took.
+func (m *measurement) logAnswer(s sideResult) {
+	m.log.bar.done()
+	if m.as(s.Attention.Name).groupsKeys() {
+		m.log.line("%s: built teams (%.2f s)", s.Label, s.BuildMS/1000)
+	}
+	m.log.line("%s: decoded %d tokens (%.2f s)", s.Label, len(s.TokenIDs), s.DecodeMS/1000)
+}
+
+func (m *measurement) limits() decode.Limits {
+	l := decode.Limits{MaxTokens: m.maxTokens, EOS: m.EOS}
+	if m.ignoreEOS {
+		l.EOS = nil
+	}
+	if m.Tokenizer != nil {
+		l.Decoder = m.Tokenizer.NewStream(true)
+	}
+	return l
+}

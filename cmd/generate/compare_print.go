@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"blitzen/eval/divergence"
+)
+
+// print is the comparison for people.
+func (c *compared) print(w io.Writer) error {
+	if c.Prompt.Expected != "" {
+		fmt.Fprintf(w, "expected  %s\n", c.Prompt.Expected)
+	}
+	for _, s := range []sideResult{c.A, c.B} {
+		fmt.Fprintf(w, "%s\n  %s\n", s.Label, strings.ReplaceAll(strings.TrimSpace(s.shown()), "\n", "\n  "))
+	}
+	if err := c.printSides(w); err != nil {
+		return err
+	}
+	verdict := "The two answers are the same."
+	if c.A.shown() != c.B.shown() {
+		verdict = "The two answers differ."
+	}
+	fmt.Fprintf(w, "\n%s\n\n%s along %s's %d tokens, %s as the base\n\n", verdict, c.B.Label, c.A.Label, len(c.A.TokenIDs), c.A.Label)
+	if err := c.printDivergence(w); err != nil {
+		return err
+	}
+	if c.Control != nil {
+		d := c.Control.Divergence
+		_, err := fmt.Fprintf(w, "\nNoise floor, dense against dense (prompt read %d in place of %d tokens at once, rows shuffled): Mean KLD %s, Maximum KLD %s, RMS logit error %s, Same top p %.3f %%\n",
+			c.Control.Chunk, c.Control.UsualChunk, figure(d.MeanKLD.Value), figure(d.KLD.Maximum), figure(d.RMSLogit.Value), 100*d.SameTop.Value)
+		return err
+	}
+	return nil
+}
+
+// shown is the answer's text, or its ids where there is no tokenizer.
+func (s sideResult) shown() string {
+	if s.Text == "" {
+		return idList(s.TokenIDs)
+	}
+	return s.Text
+}
+
+func (c *compared) printSides(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	row := func(name string, value func(sideResult) string) {
+		fmt.Fprintf(t, "%s\t%s\t%s\t\n", name, value(c.A), value(c.B))
+	}
+	fmt.Fprintln(t)
+	row("", func(s sideResult) string { return s.Label })
+	row("correct", func(s sideResult) string { return yesNo(s.Exact) })
+	row("KV access %", func(s sideResult) string { return fmt.Sprintf("%.1f", s.Attention.AccessPercent) })
+	row("bytes read %", func(s sideResult) string { return fmt.Sprintf("%.1f", s.Attention.BytesPercent) })
+	row("prefill s", func(sideResult) string { return fmt.Sprintf("%.2f", c.Prompt.PrefillMS/1000) })
+	row("teams s", func(s sideResult) string { return fmt.Sprintf("%.2f", s.BuildMS/1000) })
+	row("decode s", func(s sideResult) string { return fmt.Sprintf("%.2f", s.DecodeMS/1000) })
+	row("ms a token", func(s sideResult) string { return fmt.Sprintf("%.1f", s.DecodeMS/float64(len(s.TokenIDs))) })
+	return t.Flush()
+}
+
+// printDivergence prints the figures of the first seed as llama-perplexity
+// does, and beside them the mean over seeds, if there are several.
+func (c *compared) printDivergence(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	one := c.Seeds[0]
+	all := c.OverSeeds
+	if all == nil {
+		all = &overSeeds{OutputErrors: make([]divergence.Estimate, len(one.OutputErrors))}
+		fmt.Fprintf(t, "\t%s\n", "± over tokens")
+	} else {
+		fmt.Fprintf(t, "\tseed %d, ± over tokens\t%d seeds, mean ± s.e.\n", one.Seed, len(c.Seeds))
+	}
+	line := func(name, first, over string) {
+		if c.OverSeeds == nil {
+			over = ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", name, first, over)
+	}
+	d := one.Divergence
+	line("Mean PPL(Q)/PPL(base)", estimate(d.PPLRatio), estimate(all.PPLRatio))
+	line("Mean KLD", estimate(d.MeanKLD), estimate(all.MeanKLD))
+	line("Maximum KLD", figure(d.KLD.Maximum), estimate(all.MaximumKLD))
+	line("99.9% KLD", figure(d.KLD.P999), estimate(all.P999KLD))
+	line("Median KLD", figure(d.KLD.Median), estimate(all.MedianKLD))
+	line("Mean Δp", percents(d.MeanDeltaP), percents(all.MeanDeltaP))
+	line("RMS Δp", percents(d.RMSDeltaP), percents(all.RMSDeltaP))
+	line("Same top p", percents(d.SameTop), percents(all.SameTop))
+	line("RMS logit error", estimate(d.RMSLogit), estimate(all.RMSLogit))
+	line("First differing token", one.differs(), "")
+	line("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), percents(all.MatchRate))
+	line("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percent(all.AccessPercent))
+	line("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percent(all.BytesPercent))
+	for layer, e := range one.OutputErrors {
+		line(fmt.Sprintf("Attention output error, layer %d", layer), figure(e), estimate(all.OutputErrors[layer]))
+	}
+	return t.Flush()
+}
+
+func (s seedResult) differs() string {
+	if s.FirstDiffers == nil {
+		return "none"
+	}
+	return fmt.Sprint(*s.FirstDiffers)
+}
+
+// estimate prints value ± error.
+func estimate(e divergence.Estimate) string {
+	return figure(e.Value) + " ± " + figure(e.Error)
+}
+
+// percents prints an estimate of a share.
+func percents(e divergence.Estimate) string {
+	return percent(divergence.Estimate{Value: 100 * e.Value, Error: 100 * e.Error})
+}
+
+func percent(e divergence.Estimate) string { return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error) }
+
+// figure has six decimals, as llama-perplexity prints, or three digits where
+// that would show next to nothing.
+func figure(v float64) string {
+	if v != 0 && math.Abs(v) < 1e-4 {
+		return fmt.Sprintf("%.2e", v)
+	}
+	return fmt.Sprintf("%.6f", v)
+}
+
+func yesNo(b *bool) string {
+	switch {
+	case b == nil:
+		return "-"
+	case *b:
+		return "yes"
+	}
+	return "no"
+}

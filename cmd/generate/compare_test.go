@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCompare(t *testing.T) {
+	args := []string{"compare", needle, "--length", "200", "--codes", "2"}
+	o := answer(t, "", args...)
+	for _, text := range []string{
+		"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same.",
+		"± over tokens", "Mean PPL(Q)/PPL(base) ", "Mean KLD ", "Maximum KLD ", "99.9% KLD ", "Median KLD ", "Mean Δp ", "RMS Δp ", "Same top p ",
+		"RMS logit error ", "First differing token ", "Token match rate ", "Attention output error, layer 5 ", "\nNoise floor, dense against dense ",
+	} {
+		if !strings.Contains(o.out, text) {
+			t.Errorf("no %q in\n%s", text, o.out)
+		}
+	}
+	for _, text := range []string{"loaded ", "read the prompt, ", "2 access codes", "built teams", "decoded ", "compared along ", "control: "} {
+		if !strings.Contains(o.errors, text) {
+			t.Errorf("no %q in\n%s", text, o.errors)
+		}
+	}
+	// The prompt of the user, sampled twice and hard enough to differ.
+	o = answer(t, "", "compare", needle, "-p", "Tell me a story about a fox that lives in a forest far away.", "--raw", "--a", "dense", "--b", "santapp",
+		"--budget", "1", "--parent-size", "1", "--representatives", "1", "-n", "30", "--seeds", "2", "--control=false")
+	if strings.Contains(o.out, "expected") || !strings.Contains(o.out, "The two answers differ") || !strings.Contains(o.out, "2 seeds, mean ± s.e.") || strings.Contains(o.out, "Noise floor") {
+		t.Errorf("own prompt:\n%s", o.out)
+	}
+}
+
+// contrast is a comparison's JSON object as its readers see it.
+type contrast struct {
+	A, B struct {
+		TokenIDs     []int32 `json:"token_ids"`
+		FinishReason string  `json:"finish_reason"`
+		Attention    struct{ Seed *uint64 }
+	}
+	Seeds []struct {
+		Seed         uint64
+		MatchRate    float64 `json:"token_id_match_rate"`
+		FirstDiffers *int    `json:"first_differing_token"`
+		Access       float64 `json:"access_percent"`
+		Divergence   summary
+		OutputErrors []float64 `json:"attention_output_errors"`
+		Tokens       []struct{ KLD float64 }
+	}
+	OverSeeds *struct {
+		MeanKLD      estimated   `json:"mean_kld"`
+		OutputErrors []estimated `json:"attention_output_errors"`
+	} `json:"over_seeds"`
+	Control *struct {
+		Chunk      int
+		Divergence summary
+	}
+}
+
+type estimated struct{ Value, Error float64 }
+
+type summary struct {
+	Steps   int
+	MeanKLD estimated `json:"mean_kld"`
+	KLD     struct{ Maximum float64 }
+	SameTop estimated `json:"same_top_p"`
+}
+
+func compare(t *testing.T, args ...string) contrast {
+	t.Helper()
+	o := answer(t, "", append([]string{"compare", "--json"}, args...)...)
+	var c contrast
+	if err := json.Unmarshal([]byte(o.out), &c); err != nil || strings.Count(o.out, "\n") != 1 {
+		t.Fatalf("%v in %q", err, o.out)
+	}
+	return c
+}
+
+// A budget over all teams is identical, and the control stays at the noise of
+// float32 (eval/comparison derives the bound), for both kinds of cache.
+func TestCompareFloor(t *testing.T) {
+	for _, model := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		args := []string{tiny + model, "--prompt-ids", "3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3,2,3,8,4,6,2,6,4,3,3,8,3,2,7,9,5", "-n", "12", "--ignore-eos"}
+		c := compare(t, append(args, "--budget", "4096")...)
+		one := c.Seeds[0]
+		if one.Divergence.KLD.Maximum != 0 || one.MatchRate != 1 || one.FirstDiffers != nil || one.Access != 100 || slices.Max(one.OutputErrors) != 0 || one.Divergence.Steps != 12 {
+			t.Errorf("%s: all teams: %+v", model, one)
+		}
+		if c.Control == nil || c.Control.Divergence.KLD.Maximum > 1e-6 || c.Control.Divergence.SameTop.Value != 1 || c.Control.Chunk >= 32 {
+			t.Errorf("%s: control %+v", model, c.Control)
+		}
+		few := compare(t, append(args, "--budget", "4", "--control=false")...)
+		if few.Seeds[0].Divergence.MeanKLD.Value < 1e-5 || slices.Min(few.Seeds[0].OutputErrors) < 1e-3 || few.Control != nil {
+			t.Errorf("%s: one team: %+v", model, few.Seeds[0])
+		}
+	}
+}
+
+// Every seed is a run of its own; the first is that of --seeds 1.
+func TestCompareSeeds(t *testing.T) {
+	args := []string{tiny + "qwen2_tied_gqa", "--prompt-ids", "3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3", "-n", "6", "--ignore-eos", "--budget", "4", "--attention-seed", "7"}
+	c := compare(t, append(args, "--seeds", "3")...)
+	one := compare(t, args...)
+	if len(c.Seeds) != 3 || c.Seeds[2].Seed != 9 || *c.B.Attention.Seed != 7 || c.OverSeeds == nil || one.OverSeeds != nil {
+		t.Fatalf("%+v", c)
+	}
+	if a, b := c.Seeds[0], one.Seeds[0]; a.Divergence != b.Divergence || a.Divergence == c.Seeds[1].Divergence || len(a.Tokens) != 6 {
+		t.Errorf("first seed %+v, alone %+v, second %+v", a, b, c.Seeds[1])
+	}
+	sum, squares := 0.0, 0.0
+	for _, s := range c.Seeds {
+		v := s.Divergence.MeanKLD.Value
+		sum, squares = sum+v/3, squares+v*v
+	}
+	got := c.OverSeeds.MeanKLD
+	if want := math.Sqrt((squares - 3*sum*sum) / 2 / 3); math.Abs(got.Value-sum) > 1e-12 || math.Abs(got.Error-want) > 1e-9 {
+		t.Errorf("over seeds %+v, want %v ± %v", got, sum, want)
+	}
+	if len(c.OverSeeds.OutputErrors) != len(c.Seeds[0].OutputErrors) {
+		t.Errorf("%d layers", len(c.OverSeeds.OutputErrors))
+	}
+	// Exact attention draws nothing, and either method may be the base.
+	swapped := compare(t, append(args, "--a", "santapp", "--b", "dense", "--seeds", "3")...)
+	if len(swapped.Seeds) != 1 || !slices.Equal(swapped.A.TokenIDs, c.B.TokenIDs) || !slices.Equal(swapped.B.TokenIDs, c.A.TokenIDs) || swapped.Control == nil {
+		t.Errorf("%+v", swapped)
+	}
+}

@@ -1,0 +1,157 @@
+// Package comparison decodes one prompt with several methods and says how far
+// they are apart: freely, along the same tokens, and, for attention itself, on
+// the same queries and cache rows.
+//
+//	Record        the base: its logits and attention outputs along its own tokens
+//	Divergence    another method along the base's tokens, fed by itself
+//	OutputErrors  another method's attention on the base's course
+//	Mass, Reads   which prompt rows exact attention weighs, which a method read
+package comparison
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"blitzen/attention"
+	"blitzen/attention/record"
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/eval/divergence"
+	"blitzen/kvcache"
+	"blitzen/model"
+)
+
+// Build makes a method's backend over a frozen cache.
+type Build func(*kvcache.Cache) (attention.Backend, error)
+
+// Prompt is a session that has read a prompt. Every method starts at its end.
+type Prompt struct {
+	Session *decode.Session
+	Device  device.Device
+	Model   model.Model
+}
+
+// Course is what a method computed along tokens.
+type Course struct {
+	Tokens  []int32
+	Logits  [][]float32 // [steps][vocab]
+	outputs [][]float32 // [steps][layers · heads · dim]
+}
+
+func (p Prompt) shape() record.Shape {
+	c := p.Model.Config()
+	return record.Shape{Layers: c.Layers, Heads: c.Heads, Dim: p.Model.CacheSpec()[0].ValueDim}
+}
+
+// Record follows tokens with a method and keeps what it computes: vocabulary
+// and attention outputs, in float32, for every token.
+func (p Prompt) Record(ctx context.Context, build Build, tokens []int32) (Course, error) {
+	c := Course{Tokens: tokens}
+	var r *record.Outputs
+	err := p.Session.Build(wrap(build, func(inner attention.Backend) (attention.Backend, error) {
+		var err error
+		r, err = record.NewOutputs(p.Device, inner, p.shape())
+		return r, err
+	}))
+	if err != nil {
+		return c, err
+	}
+	err = p.Session.Follow(ctx, tokens, func(_ int, logits []float32) error {
+		outputs, err := r.Last()
+		c.Logits, c.outputs = append(c.Logits, slices.Clone(logits)), append(c.outputs, outputs)
+		return err
+	})
+	return c, err
+}
+
+// wrap puts a backend around another; the inner one is closed if that fails.
+func wrap(build Build, around func(attention.Backend) (attention.Backend, error)) Build {
+	return func(c *kvcache.Cache) (attention.Backend, error) {
+		inner, err := build(c)
+		if err != nil {
+			return nil, err
+		}
+		outer, err := around(inner)
+		if err != nil {
+			inner.Close()
+			return nil, err
+		}
+		return outer, nil
+	}
+}
+
+// Divergence follows the base's tokens with another method and compares the
+// distributions of every step.
+func (p Prompt) Divergence(ctx context.Context, build Build, base Course) ([]divergence.Step, error) {
+	if err := p.Session.Build(build); err != nil {
+		return nil, err
+	}
+	var steps []divergence.Step
+	err := p.Session.Follow(ctx, base.Tokens, func(i int, logits []float32) error {
+		steps = append(steps, divergence.Compare(base.Logits[i], logits, base.Tokens[i]))
+		return nil
+	})
+	return steps, err
+}
+
+// OutputErrors are, by layer, the attention outputs' relative error against the
+// base's: √(Σ|o − o_base|² / Σ|o_base|²) over steps and query heads. The base's
+// outputs go on to the next layer, so that both see the same queries and rows.
+func (p Prompt) OutputErrors(ctx context.Context, build Build, base Course) ([]float64, error) {
+	var r *record.Replay
+	err := p.Session.Build(wrap(build, func(inner attention.Backend) (attention.Backend, error) {
+		var err error
+		r, err = record.NewReplay(p.Device, inner, p.shape())
+		return r, err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	e := newErrors(p.shape().Layers)
+	if len(base.outputs) > 0 {
+		err = r.Give(base.outputs[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = p.Session.Follow(ctx, base.Tokens, func(i int, _ []float32) error {
+		got, err := r.Last()
+		if err != nil {
+			return err
+		}
+		e.add(got, base.outputs[i])
+		if i+1 < len(base.outputs) {
+			return r.Give(base.outputs[i+1])
+		}
+		return nil
+	})
+	return e.relative(), err
+}
+
+// errors sums squares by layer.
+type errors struct{ wrong, size []float64 }
+
+func newErrors(layers int) errors {
+	return errors{make([]float64, layers), make([]float64, layers)}
+}
+
+// add takes one step's outputs, [layers · …].
+func (e errors) add(got, want []float32) {
+	width := len(want) / len(e.size)
+	for i := range want {
+		d, w := float64(got[i])-float64(want[i]), float64(want[i])
+		e.wrong[i/width] += d * d
+		e.size[i/width] += w * w
+	}
+}
+
+func (e errors) relative() []float64 {
+	out := make([]float64, len(e.size))
+	for i := range out {
+		if e.wrong[i] > 0 {
+			out[i] = math.Sqrt(e.wrong[i] / e.size[i])
+		}
+	}
+	return out
+}
