@@ -53,6 +53,15 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 		}
 		return p.tensor(t, shape...)
 	}
+	bytes := func(rows, n int) *device.Tensor {
+		from, wide := 0, n
+		if odd {
+			from, wide = 1, n+2
+		}
+		v, size := device.NewInt8Tensor("w", &buffer{at: p.next}, rows, wide)
+		p.next += driver.Address((size + 1<<20) &^ (align - 1))
+		return v.Slice(1, from, from+n)
+	}
 	const hidden, teams, drawn, vocab = 256, 100, 16, 1000
 	pos, seed, read := i(tokens), p.tensor(device.U32, 2), p.tensor(device.I64, 1)
 	out := device.Partial{Out: x(tokens, m.heads, m.dv), LSE: f(tokens, m.heads)}
@@ -64,11 +73,19 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	biased := device.Weight{Parts: w.Parts, Bias: []*device.Tensor{x(hidden), x(64)}}
 	expert := device.Expert{GateUp: device.Weight{Parts: []*device.Tensor{x(64, hidden), x(64, hidden)}}, Down: device.Weight{Parts: []*device.Tensor{x(hidden, 64)}}}
 
+	w8 := device.Weight{Parts: []*device.Tensor{bytes(hidden, hidden), bytes(64, hidden)}}
+	expert8 := device.Expert{GateUp: device.Weight{Parts: []*device.Tensor{bytes(64, hidden), bytes(64, hidden)}}, Down: device.Weight{Parts: []*device.Tensor{bytes(hidden, 64)}}}
+
 	ops.Embed(x(tokens, hidden), x(vocab, hidden), pos)
 	ops.RMSNorm(x(tokens, hidden), x(tokens, hidden), x(hidden), 1e-6)
 	ops.Linear(x(tokens, hidden+64), x(tokens, hidden), biased)
 	ops.LinearAdd(f(tokens, hidden+64), x(tokens, hidden), w)
 	ops.LinearAdd(p.tensor(device.BF16, tokens, hidden+64), x(tokens, hidden), biased)
+	ops.Linear(x(tokens, hidden+64), x(tokens, hidden), device.Weight{Parts: w8.Parts, Bias: biased.Bias})
+	ops.LinearAdd(f(tokens, hidden+64), x(tokens, hidden), w8)
+	ops.HeadLinear(x(tokens, m.heads, 64), q, bytes(m.heads*64, m.dk).Unflatten(0, m.heads, 64), false)
+	ops.HeadLinear(x(tokens, m.heads, 64), q, bytes(m.heads*m.dk, 64).Unflatten(0, m.heads, m.dk), true)
+	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert8, expert8}})
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, 64, m.dk), false)
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, m.dk, 64), true)
 	ops.Rotate(q, pos, device.RoPE{InvFreq: f(m.dk / 2), Scale: 1})
@@ -94,6 +111,11 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.TopLogProbs(device.LogProbArgs{IDs: i(5), LogProbs: f(5), Chosen: f(1), Logits: f(vocab), ID: i(1)})
 	ops.MarkSeen(i(vocab), pos)
 	ops.Increment(pos)
+	for _, from := range []device.DType{device.F32, device.F16, device.BF16} {
+		if err := p.kernels.roundRows(bytes(hidden, hidden), p.tensor(from, hidden, hidden)); err != nil {
+			return err
+		}
+	}
 	return ops.Err()
 }
 

@@ -13,6 +13,9 @@ const fewTokens = 8
 
 // Linear implements device.Kernels.
 func (k *kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error {
+	if hasInt8(w) {
+		return k.linearInt8(dst, x, w, add)
+	}
 	if x.Shape[0] <= fewTokens {
 		return k.gemv(dst, x, w, add)
 	}
@@ -234,6 +237,9 @@ type headLinearArgs struct {
 // HeadLinear implements device.Kernels.
 func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	tokens, heads, in, outs := x.Shape[0], x.Shape[1], x.Shape[2], dst.Shape[2]
+	if w.DType == device.I8 {
+		return k.headLinearInt8(dst, x, w, transpose)
+	}
 	if tokens > fewTokens {
 		return k.headTiles(dst, x, w, transpose)
 	}

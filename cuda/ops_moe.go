@@ -40,6 +40,8 @@ type expert struct {
 	gate, up, down             vec
 	gateLD, upLD, downLD       int64
 	gateBias, upBias, downBias vec
+	gateScale, upScale         vec
+	downScale                  vec
 	width                      int64
 }
 
@@ -65,6 +67,8 @@ func (k *kernels) Experts(a device.ExpertsArgs) error {
 		width = max(width, e.GateUp.Out()/2)
 	}
 	switch {
+	case a.Experts[0].Down.Parts[0].DType == device.I8:
+		return k.expertsMany(a, width)
 	case a.X.Shape[0] <= fewTokens:
 		return k.expertsFew(a, width)
 	case k.card.capability == hopper && expertsForTensorCores(a, width):
@@ -191,6 +195,7 @@ func (c *call) expert(e, first device.Expert) (expert, error) {
 		gate: c.vec(gate), up: c.vec(up), down: c.vec(down),
 		gateLD: int64(gate.Stride[0]), upLD: int64(up.Stride[0]), downLD: int64(down.Stride[0]), width: int64(width),
 	}
+	r.gateScale, r.upScale, r.downScale = c.vec(gate.Scale), c.vec(up.Scale), c.vec(down.Scale)
 	types := []device.DType{gate.DType, up.DType, down.DType}
 	if len(e.GateUp.Bias) > 0 {
 		b, c2 := e.GateUp.Bias[0], e.GateUp.Bias[len(e.GateUp.Bias)-1]

@@ -28,7 +28,9 @@ func load(t *testing.T, dev device.Device, dir string, rows int) model.Model {
 	t.Helper()
 	cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
 	modeltest.Check(t, err)
-	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) { return qwen2.Load(dev, ck, cfg, rows) })
+	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) {
+		return qwen2.Load(dev, ck, cfg, model.Options{Rows: rows})
+	})
 }
 
 // prompt is a golden prompt of the tiny checkpoint, cut to n tokens.

@@ -58,6 +58,8 @@ func (c *call) arg(name string, t *Tensor, k kinds, shape ...int) {
 		c.fail("%s is %v, want shape %s", name, t, shapeText(shape))
 	case !t.RowsContiguous():
 		c.fail("%s is %v with a gap between the elements of a row (strides %v)", name, t, t.Stride)
+	case t.DType == I8 && !t.scaled():
+		c.fail("%s is %v with the scales %v; want one a row", name, t, t.Scale)
 	}
 }
 

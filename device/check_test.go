@@ -18,6 +18,12 @@ func i32(name string, shape ...int) *device.Tensor { return tensor(name, device.
 func i64(name string, shape ...int) *device.Tensor { return tensor(name, device.I64, shape...) }
 func u32(name string, shape ...int) *device.Tensor { return tensor(name, device.U32, shape...) }
 
+// int8Matrix is what a device makes of a matrix with ImportInt8.
+func int8Matrix(name string, rows, n int) *device.Tensor {
+	t, _ := device.NewInt8Tensor(name, name, rows, n)
+	return t
+}
+
 func weight(parts ...*device.Tensor) device.Weight { return device.Weight{Parts: parts} }
 
 // checked is a call and the exact words with which it is refused; "" where it
@@ -83,7 +89,11 @@ func TestLinear(t *testing.T) {
 	x, w, bias := f32("x", 2, 8), b16("w", 3, 8), f32("b", 3)
 	check(t, []checked{
 		{func(o *device.Ops) { o.Linear(f32("dst", 2, 3), x, weight(w)) }, ``},
-		{func(o *device.Ops) { o.LinearAdd(f32("dst", 2, 5), x, weight(w, tensor("q", device.I8, 2, 8))) }, ``},
+		{func(o *device.Ops) { o.LinearAdd(f32("dst", 2, 5), x, weight(w, int8Matrix("q", 2, 8))) }, ``},
+		{func(o *device.Ops) {
+			o.Linear(f32("dst", 2, 2), x, weight(int8Matrix("q", 5, 9).Slice(0, 3, 5).Slice(1, 1, 9)))
+		}, ``},
+		{func(o *device.Ops) { o.Linear(f32("dst", 2, 2), x, weight(tensor("q", device.I8, 2, 8))) }, `Linear: weight is q I8[2 8] with the scales nil; want one a row`},
 		{func(o *device.Ops) { o.Linear(f32("dst", 3, 3), x, weight(w)) }, `Linear: dst is dst F32[3 3], want shape [2 ?]`},
 		{func(o *device.Ops) { o.LinearAdd(f32("dst", 2, 4), x, weight(w)) }, `LinearAdd: the weight has 3 outputs, want 4`},
 		{func(o *device.Ops) { o.Linear(f32("dst", 2, 3), x, weight()) }, `Linear: the weight has no parts`},
@@ -107,6 +117,12 @@ func TestHeadLinear(t *testing.T) {
 	check(t, []checked{
 		{func(o *device.Ops) { o.HeadLinear(dst, x, b16("w", 3, 5, 8), false) }, ``},
 		{func(o *device.Ops) { o.HeadLinear(dst, x, b16("w", 3, 8, 5), true) }, ``},
+		{func(o *device.Ops) {
+			o.HeadLinear(dst, x, int8Matrix("w", 30, 8).Unflatten(0, 3, 10).Slice(1, 4, 9), false)
+		}, ``},
+		{func(o *device.Ops) {
+			o.HeadLinear(dst, x, int8Matrix("w", 5, 24).Unflatten(1, 3, 8).Transpose(0, 1), false)
+		}, `HeadLinear: w is w I8[3 5 8] with the scales w scale F32[5]; want one a row`},
 		{func(o *device.Ops) { o.HeadLinear(dst, x, b16("w", 3, 8, 5), false) }, `HeadLinear: w is w BF16[3 8 5], want shape [3 5 8]`},
 		{func(o *device.Ops) { o.HeadLinear(dst, x, b16("w", 3, 5, 8), true) }, `HeadLinear: w is w BF16[3 5 8], want shape [3 8 5]`},
 		{func(o *device.Ops) { o.HeadLinear(f32("dst", 2, 4, 5), x, b16("w", 3, 5, 8), false) }, `HeadLinear: dst is dst F32[2 4 5], want shape [2 3 ?]`},

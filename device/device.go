@@ -26,6 +26,12 @@ type Device interface {
 	// the result's DType tells. A device may keep mapped itself, which must then
 	// stay valid until the tensor is freed.
 	Import(name string, t DType, shape []int, mapped []byte) (*Tensor, error)
+	// ImportInt8 is Import for a matrix [rows, n] of floats that is kept as signed
+	// bytes with a factor for each row: an I8 tensor with Scale. The factor is the
+	// row's largest magnitude divided by 127; the bytes are the elements divided by
+	// it and rounded to the nearest, ties to even, all in float32. A row of zeros
+	// has the factor 0, one with a NaN or an infinity the factor NaN and bytes 0.
+	ImportInt8(name string, t DType, shape []int, mapped []byte) (*Tensor, error)
 	// Free releases the memory of a tensor made by New or Import, for all views.
 	Free(t *Tensor)
 	// Upload copies src (little-endian) into the contiguous tensor t; an error

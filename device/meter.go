@@ -49,6 +49,18 @@ func (m *Meter) Import(name string, t DType, shape []int, _ []byte) (*Tensor, er
 	return m.hold(name, t, shape, &metered{imported: true})
 }
 
+// ImportInt8 implements Device.
+func (m *Meter) ImportInt8(name string, _ DType, shape []int, _ []byte) (*Tensor, error) {
+	if err := CheckInt8(name, F32, shape); err != nil {
+		return nil, err
+	}
+	b := &metered{imported: true}
+	t, size := NewInt8Tensor(name, b, shape[0], shape[1])
+	m.sizes[b] = int64(size)
+	m.count(b, int64(size))
+	return t, nil
+}
+
 func (m *Meter) hold(name string, t DType, shape []int, b *metered) (*Tensor, error) {
 	n := int64(t.Size())
 	for _, s := range shape {

@@ -31,6 +31,14 @@ func TestMeter(t *testing.T) {
 	if got, err := Read[float32](m, x); err != nil || len(got) != 10 || got[0] != 0 {
 		t.Error(got, err)
 	}
+	if _, err := m.ImportInt8("w", F32, []int{15}, nil); err == nil {
+		t.Error("a vector as int8")
+	}
+	q, err := m.ImportInt8("w", F32, []int{3, 5}, nil)
+	if err != nil || q.DType != I8 || m.Imported() != 30+16+12 { // 15 bytes, padded, and 3 factors
+		t.Fatalf("%v, %v, %d bytes", err, q, m.Imported())
+	}
+	m.Free(q)
 	m.Free(x)
 	m.Free(w)
 	if m.Imported() != 0 || m.Made() != 12 {

@@ -5,7 +5,8 @@ package device
 // error sticks: later operations do nothing and Device.Run returns it.
 //
 // Float tensors are F32 or BF16 as the device stores activations and weights;
-// all sums are in float32 or better. Tensors may be strided between rows; an
+// the weights of products may be I8 with scales, and then stand for the real
+// numbers scale·byte, which a device may round to the type of x. All sums are in float32 or better. Tensors may be strided between rows; an
 // operation's outputs must not overlap its inputs unless it says so.
 type Ops struct {
 	kernels Kernels
@@ -96,9 +97,9 @@ func (o *Ops) HeadLinear(dst, x, w *Tensor, transpose bool) {
 	out := c.dims("dst", dst, real, 3)[2]
 	c.arg("dst", dst, real, d[0], d[1], -1)
 	if transpose {
-		c.arg("w", w, real, d[1], d[2], out)
+		c.arg("w", w, stored, d[1], d[2], out)
 	} else {
-		c.arg("w", w, real, d[1], out, d[2])
+		c.arg("w", w, stored, d[1], out, d[2])
 	}
 	c.run(func(k Kernels) error { return k.HeadLinear(dst, x, w, transpose) })
 }

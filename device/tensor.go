@@ -1,6 +1,9 @@
 package device
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Tensor is a strided view of a device's memory. Views share the Buffer of
 // the tensor they were cut from and are valid until Device.Free frees that.
@@ -15,6 +18,9 @@ type Tensor struct {
 	Stride []int // elements from one index to the next; 0 repeats
 	Offset int   // elements from the start of Buffer to element [0, 0, …]
 	Buffer any   // the device's own handle: a comparable type
+	// Scale turns the elements of an I8 tensor into real numbers: one factor a
+	// row, F32 of the shape without its last dimension. nil for other types.
+	Scale *Tensor
 
 	err error
 }
@@ -29,6 +35,24 @@ func NewTensor(name string, t DType, buffer any, shape ...int) *Tensor {
 		n *= shape[i]
 	}
 	return &Tensor{Name: name, DType: t, Shape: append([]int(nil), shape...), Stride: stride, Buffer: buffer}
+}
+
+// CheckInt8 refuses what Device.ImportInt8 does not take.
+func CheckInt8(name string, t DType, shape []int) error {
+	if !t.Float() || len(shape) != 2 || shape[0] < 0 || shape[1] < 0 || shape[1] > 0 && shape[0] > (1<<46)/shape[1] {
+		return fmt.Errorf("%s: %v%v is no matrix of floats, which alone can be kept as int8", name, t, shape)
+	}
+	return nil
+}
+
+// NewInt8Tensor describes the matrix [rows, n] that Device.ImportInt8 makes:
+// signed bytes at the start of buffer and, from the next multiple of 4 bytes
+// on, the factors of the rows. size is the bytes of both.
+func NewInt8Tensor(name string, buffer any, rows, n int) (t *Tensor, size int) {
+	t = NewTensor(name, I8, buffer, rows, n)
+	t.Scale = NewTensor(name+" scale", F32, buffer, rows)
+	t.Scale.Offset = (t.Bytes() + 3) / 4
+	return t, 4*t.Scale.Offset + t.Scale.Bytes()
 }
 
 // Err returns the mistake made when this view was cut, or nil.
@@ -76,6 +100,7 @@ func (t *Tensor) Slice(dim, from, to int) *Tensor {
 	v := t.view(append([]int(nil), t.Shape...), append([]int(nil), t.Stride...))
 	v.Offset += from * t.Stride[dim]
 	v.Shape[dim] = to - from
+	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Slice(dim, from, to) }, dim)
 	return v
 }
 
@@ -87,6 +112,7 @@ func (t *Tensor) Index(dim, i int) *Tensor {
 	}
 	v.Shape = append(v.Shape[:dim], v.Shape[dim+1:]...)
 	v.Stride = append(v.Stride[:dim], v.Stride[dim+1:]...)
+	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Index(dim, i) }, dim)
 	return v
 }
 
@@ -110,7 +136,9 @@ func (t *Tensor) Unflatten(dim int, sizes ...int) *Tensor {
 		}
 		stride = append(stride, t.Stride[dim]*inner)
 	}
-	return t.view(shape, append(stride, t.Stride[dim+1:]...))
+	v := t.view(shape, append(stride, t.Stride[dim+1:]...))
+	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Unflatten(dim, sizes...) }, dim)
+	return v
 }
 
 // Transpose is the view with dimensions a and b exchanged.
@@ -121,6 +149,7 @@ func (t *Tensor) Transpose(a, b int) *Tensor {
 	v := t.view(append([]int(nil), t.Shape...), append([]int(nil), t.Stride...))
 	v.Shape[a], v.Shape[b] = v.Shape[b], v.Shape[a]
 	v.Stride[a], v.Stride[b] = v.Stride[b], v.Stride[a]
+	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Transpose(a, b) }, a, b)
 	return v
 }
 
@@ -132,7 +161,25 @@ func (t *Tensor) Repeat(dim, n int) *Tensor {
 	}
 	shape := append(append(append([]int(nil), t.Shape[:dim]...), n), t.Shape[dim:]...)
 	stride := append(append(append([]int(nil), t.Stride[:dim]...), 0), t.Stride[dim:]...)
-	return t.view(shape, stride)
+	v := t.view(shape, stride)
+	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Repeat(dim, n) }, dim)
+	return v
+}
+
+// scale is Scale cut like the tensor in the given dimensions. A view that cuts
+// rows up keeps the scales as they are; operations refuse it if they do not fit.
+func (t *Tensor) scale(cut func(*Tensor) *Tensor, dims ...int) *Tensor {
+	if t.Scale == nil || slices.Max(dims) >= len(t.Shape)-1 {
+		return t.Scale
+	}
+	return cut(t.Scale)
+}
+
+// scaled reports whether there is a factor for each row.
+func (t *Tensor) scaled() bool {
+	last := len(t.Shape) - 1
+	return t.Scale != nil && t.Scale.DType == F32 && t.Scale.err == nil && last >= 0 &&
+		slices.Equal(t.Scale.Shape, t.Shape[:last]) && t.Scale.RowsContiguous()
 }
 
 // String gives name, type and shape, as errors print them.
@@ -144,7 +191,7 @@ func (t *Tensor) String() string {
 }
 
 func (t *Tensor) view(shape, stride []int) *Tensor {
-	return &Tensor{Name: t.Name, DType: t.DType, Shape: shape, Stride: stride, Offset: t.Offset, Buffer: t.Buffer, err: t.err}
+	return &Tensor{Name: t.Name, DType: t.DType, Shape: shape, Stride: stride, Offset: t.Offset, Buffer: t.Buffer, Scale: t.Scale, err: t.err}
 }
 
 func (t *Tensor) bad(format string, args ...any) *Tensor {
@@ -157,7 +204,7 @@ func (t *Tensor) bad(format string, args ...any) *Tensor {
 
 // Weight is a matrix [out, in] as checkpoints store it, in one or more row
 // blocks that share their input: q‖k‖v, gate‖up. A product with it writes the
-// blocks' outputs side by side.
+// blocks' outputs side by side. Blocks are F32, BF16 or I8 with scales.
 type Weight struct {
 	Parts []*Tensor // [outᵢ, in]
 	Bias  []*Tensor // [outᵢ] a part, or nil for none at all

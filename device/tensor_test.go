@@ -194,3 +194,38 @@ func TestWeightOut(t *testing.T) {
 		}
 	}
 }
+
+// Factors are cut like the rows that they belong to.
+func TestScalesFollowTheirRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, n := rapid.IntRange(1, 12).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "n")
+		v, size := device.NewInt8Tensor("w", nil, rows, n)
+		if first := 4 * v.Scale.Offset; first < rows*n || size != first+4*rows {
+			t.Fatalf("%d rows of %d: factors from byte %d, %d in all", rows, n, first, size)
+		}
+		first := v.Scale.Offset
+		m := modelOf(v.Shape)
+		for range rapid.IntRange(0, 5).Draw(t, "steps") {
+			v, m = step(t, v, m)
+		}
+		width := 0
+		if len(m.shape) > 0 {
+			width = m.shape[len(m.shape)-1]
+		}
+		if v.Scale.Err() != nil || len(v.Scale.Shape) != len(v.Shape)-1 || width == 0 || !v.RowsContiguous() {
+			return // the rows were cut up
+		}
+		if !slices.Equal(v.Scale.Shape, v.Shape[:len(v.Shape)-1]) {
+			return // likewise: operations refuse it
+		}
+		for _, index := range indices(v.Scale.Shape) {
+			at := v.Scale.Offset - first
+			for i := range index {
+				at += index[i] * v.Scale.Stride[i]
+			}
+			if want := m.at(append(slices.Clone(index), 0)) / n; at != want {
+				t.Fatalf("%v of %v has factor %d, want %d", index, v, at, want)
+			}
+		}
+	})
+}

@@ -59,7 +59,7 @@ func (k *hostKernels) touch(t *device.Tensor) (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.DType.Float() && t.DType != device.F32 || t.DType == device.I8 {
+	if t.DType.Float() && t.DType != device.F32 {
 		return nil, fmt.Errorf("%v: the CPU computes in F32; convert it first", t)
 	}
 	if k.uses != nil {

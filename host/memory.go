@@ -93,19 +93,24 @@ func (d *cpu) convert(dst unsafe.Pointer, t device.DType, src []byte) {
 	d.kernels.pool.run((n+piece-1)/piece, func(_, i int) {
 		from := i * piece
 		count := min(piece, n-from)
-		bytes := src[from*t.Size() : (from+count)*t.Size()]
-		switch t {
-		case device.BF16:
-			kernels.WidenBF16((*float32)(unsafe.Add(dst, 4*from)), unsafe.Pointer(unsafe.SliceData(bytes)), count)
-		case device.F16:
-			out := unsafe.Slice((*float32)(unsafe.Add(dst, 4*from)), count)
-			for j := range out {
-				out[j] = float16.Frombits(uint16(bytes[2*j]) | uint16(bytes[2*j+1])<<8).Float32()
-			}
-		default:
-			copy(unsafe.Slice((*byte)(unsafe.Add(dst, from*t.Size())), len(bytes)), bytes)
-		}
+		convertPiece(unsafe.Add(dst, from*max(t.Size(), 4)), t, src[from*t.Size():(from+count)*t.Size()])
 	})
+}
+
+// convertPiece widens BF16 and F16 and copies all else, of 4 bytes or more.
+func convertPiece(dst unsafe.Pointer, t device.DType, bytes []byte) {
+	count := len(bytes) / t.Size()
+	switch t {
+	case device.BF16:
+		kernels.WidenBF16((*float32)(dst), unsafe.Pointer(unsafe.SliceData(bytes)), count)
+	case device.F16:
+		out := unsafe.Slice((*float32)(dst), count)
+		for j := range out {
+			out[j] = float16.Frombits(uint16(bytes[2*j]) | uint16(bytes[2*j+1])<<8).Float32()
+		}
+	default:
+		copy(unsafe.Slice((*byte)(dst), len(bytes)), bytes)
+	}
 }
 
 // Free implements device.Device. A tensor that a live step uses is kept, and

@@ -15,11 +15,15 @@ func (k *hostKernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) e
 
 func (k *hostKernels) linear(dst, x kernels.Matrix, w device.Weight, rows int, add bool) error {
 	for i, part := range w.Parts {
-		p := product{dst: dst, x: x, w: matrix(part), rows: rows, outs: part.Shape[0], in: part.Shape[1], add: add}
+		p := product{dst: dst, x: x, rows: rows, outs: part.Shape[0], in: part.Shape[1], add: add}
 		if len(w.Bias) > 0 {
 			p.bias = f32(w.Bias[i])
 		}
-		if err := k.multiply(p); err != nil {
+		multiply := k.multiplyInt8
+		if part.DType != device.I8 {
+			p.w, multiply = matrix(part), func(p product, _ *device.Tensor) error { return k.multiply(p) }
+		}
+		if err := multiply(p, part); err != nil {
 			return err
 		}
 		dst = column(dst, p.outs)
@@ -42,14 +46,25 @@ func (k *hostKernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error
 	}
 	rows, in, out := x.Shape[0], x.Shape[2], dst.Shape[2]
 	blocks := pieces(rows, productRows)
-	k.pool.run(x.Shape[1]*blocks, func(_, i int) {
+	if w.DType == device.I8 {
+		if err := k.pool.lend(in * out); err != nil {
+			return err
+		}
+	}
+	k.pool.run(x.Shape[1]*blocks, func(thread, i int) {
 		h, s := i/blocks, piece(i%blocks, rows, productRows)
 		d := kernels.Matrix{P: f32(dst, s.from, h), LD: dst.Stride[0]}
 		a := kernels.Matrix{P: f32(x, s.from, h), LD: x.Stride[0]}
-		if transpose {
-			kernels.LinearTransposed(d, a, head(w, h), s.len(), out, in)
+		var b kernels.Matrix
+		if w.DType == device.I8 {
+			b = widened(k.pool.floats(thread), w.Index(0, h))
 		} else {
-			kernels.Linear(d, a, head(w, h), nil, s.len(), out, in, false)
+			b = head(w, h)
+		}
+		if transpose {
+			kernels.LinearTransposed(d, a, b, s.len(), out, in)
+		} else {
+			kernels.Linear(d, a, b, nil, s.len(), out, in, false)
 		}
 	})
 	return nil

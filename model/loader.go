@@ -26,19 +26,43 @@ type Source interface {
 type Loader struct {
 	dev   device.Device
 	from  Source
+	int8  bool
 	owned []*device.Tensor
 	tied  bool // the head is the embedding table
 	err   error
 }
 
+// Options say how a model is loaded.
+type Options struct {
+	Rows int // the most tokens that one Forward takes
+	// Int8 keeps the matrices of products as signed bytes with a factor a row:
+	// those of attention, MLP and experts, and the head where it is a matrix of
+	// its own. Embeddings, norms, biases and the gates that choose experts, a
+	// small part of the bytes that a token reads, stay as they are.
+	Int8 bool
+}
+
 // NewLoader reads from an open source, which must stay open as long as the
 // tensors are used.
-func NewLoader(dev device.Device, from Source) *Loader {
-	return &Loader{dev: dev, from: from}
+func NewLoader(dev device.Device, from Source, o Options) *Loader {
+	return &Loader{dev: dev, from: from, int8: o.Int8}
 }
 
 // Weight imports a tensor of the source.
 func (l *Loader) Weight(name string, shape ...int) *device.Tensor {
+	return l.load(l.dev.Import, name, shape)
+}
+
+// Matrix imports the matrix [out, in] of a product.
+func (l *Loader) Matrix(name string, out, in int) *device.Tensor {
+	if l.int8 {
+		return l.load(l.dev.ImportInt8, name, []int{out, in})
+	}
+	return l.Weight(name, out, in)
+}
+
+// load gives the source's bytes to a device's way of importing them.
+func (l *Loader) load(by func(string, device.DType, []int, []byte) (*device.Tensor, error), name string, shape []int) *device.Tensor {
 	if l.err != nil {
 		return nil
 	}
@@ -47,12 +71,12 @@ func (l *Loader) Weight(name string, shape ...int) *device.Tensor {
 		l.err = err
 		return nil
 	}
-	return l.keep(l.dev.Import(name, w.DType, w.Shape, w.Data))
+	return l.keep(by(name, w.DType, w.Shape, w.Data))
 }
 
 // Linear imports PREFIX.weight [out, in].
 func (l *Loader) Linear(prefix string, out, in int) device.Weight {
-	return device.Weight{Parts: []*device.Tensor{l.Weight(prefix+".weight", out, in)}}
+	return device.Weight{Parts: []*device.Tensor{l.Matrix(prefix+".weight", out, in)}}
 }
 
 // Biased imports PREFIX.weight [out, in] and PREFIX.bias [out].

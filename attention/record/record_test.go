@@ -38,11 +38,11 @@ func checkpoint(t *testing.T, dev device.Device, name string) (model.Model, reco
 		if fields := modeltest.Fields(t, dir, "config.json"); name == "dsv2_lite" {
 			cfg, err := deepseekv2.ReadConfig(fields)
 			modeltest.Check(t, err)
-			return deepseekv2.Load(dev, ck, cfg, 64)
+			return deepseekv2.Load(dev, ck, cfg, model.Options{Rows: 64})
 		}
 		cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
 		modeltest.Check(t, err)
-		return qwen2.Load(dev, ck, cfg, 64)
+		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 64})
 	})
 	s := modeltest.Session(t, dev, m, length+steps)
 	ids := golden.Open(t, dir+"/golden.safetensors").Int32s("p2.input_ids")

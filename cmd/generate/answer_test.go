@@ -74,7 +74,7 @@ func TestObjectKeys(t *testing.T) {
 		"attention":  "access_percent budget bytes_percent bytes_read name parent_size parents representatives seed selected_percent",
 		"sampling":   "min_p repetition_penalty seed source temperature top_k top_p",
 		"source":     "min_p repetition_penalty seed temperature top_k top_p",
-		"model":      "architecture device dtype hash path",
+		"model":      "architecture device dtype hash path quantize",
 		"timings":    "build_ms load_ms predicted_ms predicted_n predicted_per_second predicted_per_token_ms prompt_ms prompt_n prompt_per_second",
 		"no such at": "",
 	} {

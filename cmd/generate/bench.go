@@ -133,7 +133,7 @@ func (b *benchFlags) length(cmd *cobra.Command, o *opened, n int) ([]*samples, e
 	add := func(test, method, unit string, value, access float64) {
 		s := at[test+method]
 		if s == nil {
-			s = &samples{benchRow: benchRow{Model: o.Name, Device: o.Device.Name(), Test: test, Attention: method, Unit: unit, Access: access}}
+			s = &samples{benchRow: benchRow{Model: o.title(), Device: o.Device.Name(), Test: test, Attention: method, Unit: unit, Access: access}}
 			at[test+method] = s
 			order = append(order, s)
 		}

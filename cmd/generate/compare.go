@@ -88,7 +88,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
-	log.end("loaded %s on %s", start, o.Name, o.Device.Name())
+	log.end("loaded %s on %s", start, o.title(), o.Device.Name())
 	m := &measurement{compareFlags: c, cmd: cmd, opened: o, question: q, capacity: capacity, log: log}
 	result, err := m.run()
 	if err != nil {

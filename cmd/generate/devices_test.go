@@ -65,6 +65,7 @@ func TestRefusedDevices(t *testing.T) {
 		{"--device cpu --eager", "--eager and --sync are for GPUs: leave them out with --device cpu"},
 		{"--device cpu --sync", "--eager and --sync are for GPUs: leave them out with --device cpu"},
 		{"--load-format gguf", `--load-format "gguf": want auto or dummy`},
+		{"--quantize int4", `--quantize "int4": want none or int8`},
 		{"--prefill-chunk -1", "--prefill-chunk -1: want at least 1, or 0 to choose by the device's memory"},
 	} {
 		refused(t, generate(t, "", append([]string{tiny + "qwen2_tied_gqa", "--prompt-ids", "1"}, strings.Fields(c.flags)...)...), 2, "", c.want)

@@ -69,6 +69,7 @@ type answerRecord struct {
 	Exact     bool            `json:"exact"`
 	Tokens    int             `json:"prompt_tokens"`
 	ModelHash string          `json:"model_hash"`
+	Quantize  string          `json:"quantize"`
 }
 
 func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
@@ -244,7 +245,7 @@ func (e *evaluateFlags) answer(cmd *cobra.Command, o *opened, s *decode.Session,
 	}
 	r := answerRecord{
 		ID: q.ID, Attention: a.report(s.Access(), seed), Text: result.Text, Expected: q.Outputs[0],
-		Exact: eval.ExactAnswer(result.Text, q.Row), Tokens: len(q.ids), ModelHash: o.Checkpoint.Fingerprint(),
+		Exact: eval.ExactAnswer(result.Text, q.Row), Tokens: len(q.ids), ModelHash: o.Checkpoint.Fingerprint(), Quantize: o.quantize(),
 	}
 	score := 0.0
 	if r.Exact {

@@ -172,7 +172,7 @@ func (r *generation) run(prompt given) error {
 	if r.Chosen != "" {
 		r.verbosef("device %s: %s", r.Device.Name(), r.Chosen)
 	}
-	r.verbosef("%s on %s; %s; attention %s; seed %d", r.Name, r.Device.Name(), how, r.label(), r.settings.Seed)
+	r.verbosef("%s on %s; %s; attention %s; seed %d", r.title(), r.Device.Name(), how, r.label(), r.settings.Seed)
 	if err := timed(&r.report.Timings.PromptMS, func() error { return s.Prefill(r.cmd.Context(), ids, bar.stage("reading the prompt")) }); err != nil {
 		return err
 	}

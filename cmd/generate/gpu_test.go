@@ -44,7 +44,7 @@ func onTestGPU(t testing.TB, dev device.Device, dir string, rows int) model.Mode
 	t.Helper()
 	l, err := openModel(dir, false)
 	modeltest.Check(t, err)
-	m, err := l.plan.load(dev, l.Checkpoint, rows)
+	m, err := l.plan.load(dev, l.Checkpoint, l.options(rows))
 	modeltest.Check(t, err)
 	t.Cleanup(func() { m.Close(); l.Checkpoint.Close() })
 	return m
@@ -210,7 +210,7 @@ func TestGPUFullSizes(t *testing.T) {
 				t.Skip(n.refusal(before)) // a smaller card than the shapes are for
 			}
 			start := time.Now()
-			l.Model, err = l.plan.load(dev, l.Checkpoint, n.rows)
+			l.Model, err = l.plan.load(dev, l.Checkpoint, l.options(n.rows))
 			modeltest.Check(t, err)
 			t.Cleanup(func() { l.Model.Close(); l.Checkpoint.Close() })
 			finish(t, dev)
@@ -244,7 +244,7 @@ func BenchmarkGPULoad(b *testing.B) {
 	for b.Loop() {
 		l, err := openModel(dir, false)
 		modeltest.Check(b, err)
-		m, err := l.plan.load(dev, l.Checkpoint, rowsMin)
+		m, err := l.plan.load(dev, l.Checkpoint, l.options(rowsMin))
 		modeltest.Check(b, err)
 		finish(b, dev)
 		bytes += l.Checkpoint.(*weights.Checkpoint).Size()

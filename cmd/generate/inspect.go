@@ -40,7 +40,7 @@ func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
 	if err != nil {
 		return err
 	}
-	l, err := openModel(src.dir, m.loadFormat == "dummy")
+	l, err := m.openModel(src.dir)
 	if err != nil {
 		return err
 	}

@@ -39,13 +39,13 @@ func planModel(fields *model.Fields) (plan, error) {
 	return plan{}, fmt.Errorf("config.json: architectures is %q; supported are %q and %q", names, qwen2.Architecture, deepseekv2.Architecture)
 }
 
-// loadFunc reads weights for forward passes of up to rows tokens.
-type loadFunc func(dev device.Device, from model.Source, rows int) (model.Model, error)
+// loadFunc reads weights.
+type loadFunc func(dev device.Device, from model.Source, o model.Options) (model.Model, error)
 
 // loader is an architecture's Load with its configuration filled in.
-func loader[C any, M model.Model](load func(device.Device, model.Source, C, int) (M, error), cfg C) loadFunc {
-	return func(dev device.Device, from model.Source, rows int) (model.Model, error) {
-		m, err := load(dev, from, cfg, rows)
+func loader[C any, M model.Model](load func(device.Device, model.Source, C, model.Options) (M, error), cfg C) loadFunc {
+	return func(dev device.Device, from model.Source, o model.Options) (model.Model, error) {
+		m, err := load(dev, from, cfg, o)
 		if err != nil {
 			return nil, err
 		}
@@ -62,6 +62,18 @@ type loaded struct {
 	Generation *model.Fields // generation_config.json; nil if there is none
 	Device     device.Device // nil until it is opened
 	Model      model.Model   // nil until the weights are read
+	int8       bool          // matrices are kept as signed bytes
+}
+
+// options are those of loading for up to rows tokens at once.
+func (l *loaded) options(rows int) model.Options { return model.Options{Rows: rows, Int8: l.int8} }
+
+// quantize is the value of --quantize.
+func (l *loaded) quantize() string {
+	if l.int8 {
+		return quantizeInt8
+	}
+	return quantizeNone
 }
 
 // weightSource is where weights come from, and what identifies them.

@@ -15,13 +15,14 @@ import (
 // making model and session on a meter.
 type need struct {
 	weights   int64
-	scratch   int64 // of a forward pass
-	rows      int   // prompt tokens that go through it at once
-	session   int64 // beside its rows
-	row       int64 // of one token in the cache, with what a sampled method keeps for it
-	context   int   // tokens
-	workspace int64 // what the device takes beside tensors
-	limit     int   // tokens, the model's
+	scratch   int64  // of a forward pass
+	rows      int    // prompt tokens that go through it at once
+	session   int64  // beside its rows
+	row       int64  // of one token in the cache, with what a sampled method keeps for it
+	context   int    // tokens
+	workspace int64  // what the device takes beside tensors
+	limit     int    // tokens, the model's
+	kind      string // "int8 " where the weights are kept as signed bytes
 }
 
 func (n need) cache() int64 { return n.session + n.row*int64(n.context) }
@@ -39,8 +40,8 @@ func (n need) longest(s space) int {
 
 // parts lists what the total is made of.
 func (n need) parts() string {
-	return fmt.Sprintf("weights %s, cache %s for %d tokens, scratch %s for %d tokens at once, workspace %s",
-		mebibytes(n.weights), mebibytes(n.cache()), n.context, mebibytes(n.scratch), n.rows, mebibytes(n.workspace))
+	return fmt.Sprintf("%sweights %s, cache %s for %d tokens, scratch %s for %d tokens at once, workspace %s",
+		n.kind, mebibytes(n.weights), mebibytes(n.cache()), n.context, mebibytes(n.scratch), n.rows, mebibytes(n.workspace))
 }
 
 // refusal says why it does not fit and what would.
@@ -59,6 +60,7 @@ type space struct {
 	dtype       device.DType
 	rows        int   // prompt tokens at once, where that fits
 	workspace   int64 // beside tensors
+	widened     int64 // likewise, where weights are int8
 	free, total int64 // 0: not known
 }
 
@@ -71,15 +73,16 @@ const (
 
 	workspaceCPU = 128 << 20 // scratch of threads
 	workspaceGPU = 1 << 30   // compiled kernels, cuBLASLt, intermediate results inside an operation
+	widenedGPU   = 256 << 20 // int8 weights that many tokens are multiplied by
 )
 
 // aGPU stands for any, of unknown size.
-var aGPU = space{name: "a GPU", dtype: device.BF16, rows: rowsGPU, workspace: workspaceGPU}
+var aGPU = space{name: "a GPU", dtype: device.BF16, rows: rowsGPU, workspace: workspaceGPU, widened: widenedGPU}
 
 func spaceOf(dev device.Device) space {
 	s := space{name: dev.Name(), dtype: dev.DType(), rows: rowsCPU, workspace: workspaceCPU}
 	if strings.HasPrefix(s.name, "cuda") {
-		s.rows, s.workspace = rowsGPU, workspaceGPU
+		s.rows, s.workspace, s.widened = rowsGPU, workspaceGPU, widenedGPU
 	}
 	s.free, s.total = dev.Space()
 	return s
@@ -108,6 +111,10 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 		}
 		n.row += teams
 		n.workspace = s.workspace
+		if l.int8 {
+			n.kind = "int8 "
+			n.workspace += s.widened
+		}
 		if n.row > mostCache/int64(context) {
 			return n, fmt.Errorf("a cache of %d bytes a token for %d tokens is impossible: check the sizes in config.json", n.row, context)
 		}
@@ -132,7 +139,7 @@ func (l *loaded) source() model.Source {
 // count makes the model and sessions on a meter.
 func (l *loaded) count(d device.DType, rows, context int) (need, error) {
 	meter := device.NewMeter(d)
-	m, err := l.plan.load(meter, l.source(), rows)
+	m, err := l.plan.load(meter, l.source(), l.options(rows))
 	if err != nil {
 		return need{}, err
 	}

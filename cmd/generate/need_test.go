@@ -57,7 +57,7 @@ func TestNeedIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Model, err = l.plan.load(dev, l.Checkpoint, n.rows); err != nil {
+		if l.Model, err = l.plan.load(dev, l.Checkpoint, l.options(n.rows)); err != nil {
 			t.Fatal(err)
 		}
 		s, err := decode.New(dev, l.Model, decode.Options{Capacity: 300, Sampling: sample.Greedy()})

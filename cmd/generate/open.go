@@ -19,6 +19,7 @@ type modelFlags struct {
 	model      string
 	revision   string
 	loadFormat string
+	quantize   string
 	chunk      int
 }
 
@@ -37,7 +38,11 @@ func (m *modelFlags) registerName(f *pflag.FlagSet) {
 
 func (m *modelFlags) registerFormat(f *pflag.FlagSet) {
 	f.StringVar(&m.loadFormat, "load-format", "auto", "`FORMAT` of the weights: dummy makes them up, from config.json alone")
+	f.StringVar(&m.quantize, "quantize", quantizeNone, "keep weights of products as `TYPE`: none (as they are), int8")
 }
+
+// The values of --quantize.
+const quantizeNone, quantizeInt8 = "none", "int8"
 
 // source is a model's name as the user gave it and the folder it stands for.
 type source struct{ name, dir string }
@@ -57,10 +62,13 @@ func (m *modelFlags) find(args []string) (source, error) {
 	return source{name, dir}, err
 }
 
-// checkFormat refuses an unknown --load-format.
+// checkFormat refuses an unknown --load-format or --quantize.
 func (m *modelFlags) checkFormat() error {
 	if m.loadFormat != "auto" && m.loadFormat != "dummy" {
 		return usagef("--load-format %q: want auto or dummy", m.loadFormat)
+	}
+	if m.quantize != quantizeNone && m.quantize != quantizeInt8 {
+		return usagef("--quantize %q: want none or int8", m.quantize)
 	}
 	return nil
 }
@@ -98,13 +106,22 @@ func (m *modelFlags) open(args []string) (*opened, error) {
 	return m.openSource(src)
 }
 
+// openModel is openModel as the flags say.
+func (m *modelFlags) openModel(dir string) (*loaded, error) {
+	l, err := openModel(dir, m.loadFormat == "dummy")
+	if err == nil {
+		l.int8 = m.quantize == quantizeInt8
+	}
+	return l, err
+}
+
 func (m *modelFlags) openSource(src source) (*opened, error) {
 	o := &opened{Name: src.name, chunk: m.chunk}
 	var err error
 	if o.Tokenizer, err = openTokenizer(src.dir); err != nil {
 		return nil, err
 	}
-	if o.loaded, err = openModel(src.dir, m.loadFormat == "dummy"); err == nil {
+	if o.loaded, err = m.openModel(src.dir); err == nil {
 		o.Device, o.Chosen, err = m.deviceFlags.open()
 	}
 	if err != nil {
@@ -137,7 +154,7 @@ func (o *opened) load(context int, attention ...attentionFlags) error {
 	if !n.fits(s) {
 		return n.refusal(s)
 	}
-	o.Model, err = o.plan.load(o.Device, o.Checkpoint, n.rows)
+	o.Model, err = o.plan.load(o.Device, o.Checkpoint, o.options(n.rows))
 	return err
 }
 
@@ -147,6 +164,14 @@ func openTokenizer(dir string) (*tokenizer.Tokenizer, error) {
 		return nil, nil
 	}
 	return tokenizer.Open(dir)
+}
+
+// title names the model as it runs: --quantize is part of it.
+func (o *opened) title() string {
+	if o.int8 {
+		return o.Name + " (int8)"
+	}
+	return o.Name
 }
 
 // needTokenizer is for commands that read or write text.

@@ -54,13 +54,14 @@ type modelReport struct {
 	Architecture string `json:"architecture"`
 	Hash         string `json:"hash"`
 	DType        string `json:"dtype"`
+	Quantize     string `json:"quantize"`
 	Device       string `json:"device"`
 }
 
 func newReport(o *opened) report {
 	return report{Version: version, LogProbs: []tokenReport{}, Model: modelReport{
 		Path: o.Dir, Architecture: o.Config.Architecture, Hash: o.Checkpoint.Fingerprint(),
-		DType: o.Device.DType().String(), Device: o.Device.Name(),
+		DType: o.Device.DType().String(), Quantize: o.quantize(), Device: o.Device.Name(),
 	}}
 }
 

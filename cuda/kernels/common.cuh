@@ -3,6 +3,7 @@
 // parameter of its kernels; its Go twin has the same fields in the same order,
 // which the compilation checks. Element types come as macros (-DDST=bf16).
 
+typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -19,6 +20,7 @@ struct bf16 { u16 bits; };
 struct half { u16 bits; };
 
 __device__ inline float f32(float x) { return x; }
+__device__ inline float f32(i8 x) { return x; }
 __device__ inline float f32(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 __device__ inline float f32(half x)
 {

@@ -94,7 +94,8 @@ KERNEL gate_up(PARAM)
 			int i = threadIdx.x / 16 * 4 + r, o = column + (threadIdx.x % 16 * 4 + c) / 2;
 			if (i < tile.rows && o < e.width)
 				a.inner[(tile.first + i) * a.innerLD + o] =
-					silu(sum[r][c] + bias_at(e.gateBias, o)) * (sum[r][c + 1] + bias_at(e.upBias, o));
+					silu(sum[r][c] * scale_at(e.gateScale, o) + bias_at(e.gateBias, o)) *
+					(sum[r][c + 1] * scale_at(e.upScale, o) + bias_at(e.upBias, o));
 		}
 }
 
@@ -115,7 +116,7 @@ KERNEL down(PARAM)
 		for (int c = 0; c < 4; c++) {
 			int i = threadIdx.x / 16 * 4 + r, o = column + threadIdx.x % 16 * 4 + c;
 			if (i < tile.rows && o < a.hidden)
-				a.outer[a.order[tile.first + i] * (i64)a.hidden + o] = sum[r][c] + bias_at(e.downBias, o);
+				a.outer[a.order[tile.first + i] * (i64)a.hidden + o] = sum[r][c] * scale_at(e.downScale, o) + bias_at(e.downBias, o);
 		}
 }
 

@@ -89,6 +89,20 @@ func (b *bench) weight(name string, checkpoint device.DType, values []float64, s
 	return t
 }
 
+// matrix imports a checkpoint's matrix as signed bytes, or as weight does.
+func (b *bench) matrix(int8 bool, name string, checkpoint device.DType, values []float64, rows, n int) *device.Tensor {
+	if !int8 {
+		return b.weight(name, checkpoint, values, rows, n)
+	}
+	t, err := b.dev.ImportInt8(name, checkpoint, []int{rows, n}, Encode(checkpoint, values))
+	if err != nil {
+		b.fail(err)
+		return device.NewTensor(name, device.Invalid, nil, rows, n)
+	}
+	b.weights = append(b.weights, t)
+	return t
+}
+
 // kept is what the device under test keeps of a checkpoint's values.
 func (b *bench) kept(checkpoint device.DType, values []float64) []float64 {
 	return rounded(b.types.imported[checkpoint], rounded(checkpoint, values))

@@ -24,12 +24,15 @@ func moeCases() []testCase {
 	}
 	cs = append(cs, testCase{"Router/ties", routerTies})
 	for _, s := range []expertsShape{
-		{1, 64, 17, 8, 6, device.BF16},
-		{7, 17, 65, 5, 2, device.F32},
-		{65, 64, 33, 16, 6, device.BF16},
-		{2, 111, 16, 3, 1, device.BF16},
-		{190, 72, 40, 5, 3, device.BF16},
+		{1, 64, 17, 8, 6, device.BF16, false},
+		{7, 17, 65, 5, 2, device.F32, false},
+		{65, 64, 33, 16, 6, device.BF16, false},
+		{2, 111, 16, 3, 1, device.BF16, false},
+		{190, 72, 40, 5, 3, device.BF16, false},
 	} {
+		int8 := s
+		int8.int8 = true
+		cs = append(cs, testCase{fmt.Sprintf("Experts/int8/%d tokens, %d of %d", s.tokens, s.k, s.experts), func(b *bench) { experts(b, int8) }})
 		cs = append(cs, testCase{fmt.Sprintf("Experts/%d tokens, %d of %d", s.tokens, s.k, s.experts),
 			func(b *bench) { experts(b, s) }})
 	}
@@ -142,6 +145,7 @@ func routerTies(b *bench) {
 type expertsShape struct {
 	tokens, hidden, width, experts, k int
 	checkpoint                        device.DType
+	int8                              bool
 }
 
 // experts sends no token to the last expert, whose weights are NaN.
@@ -158,10 +162,10 @@ func experts(b *bench, s expertsShape) {
 		downNorm = max(downNorm, maxNorm(down, s.width))
 		a.Experts = append(a.Experts, device.Expert{
 			GateUp: device.Weight{Parts: []*device.Tensor{
-				b.weight("gate", s.checkpoint, gate, s.width, s.hidden),
-				b.weight("up", s.checkpoint, up, s.width, s.hidden),
+				b.matrix(s.int8, "gate", s.checkpoint, gate, s.width, s.hidden),
+				b.matrix(s.int8, "up", s.checkpoint, up, s.width, s.hidden),
 			}},
-			Down: device.Weight{Parts: []*device.Tensor{b.weight("down", s.checkpoint, down, s.hidden, s.width)}},
+			Down: device.Weight{Parts: []*device.Tensor{b.matrix(s.int8, "down", s.checkpoint, down, s.hidden, s.width)}},
 		})
 	}
 	x, ids, weights := b.normal(s.tokens*s.hidden, 1), b.choose(s), make([]float64, s.tokens*s.k)
@@ -179,6 +183,9 @@ func experts(b *bench, s expertsShape) {
 	// silu(gate)·up, as activations moves each inner value on its own, so the
 	// errors add up over a row of down as a random walk, as do those of k experts.
 	inner := f32Error(2*maxNorm(x, s.hidden)*upNorm+2*math.Sqrt(float64(s.width))) + safety*unit(b.act())
+	if s.int8 { // scaled weights of gate, up and down rounded as activations
+		inner += 3 * safety * unit(b.act())
+	}
 	e := tolerance{round: unit(device.F32), abs: maxAbs(weights) * math.Sqrt(float64(s.k)) * downNorm * inner}
 	b.want("dst", a.Dst, e)
 	// dst may be rounded after every expert.

@@ -34,7 +34,16 @@ func elements(t *device.Tensor, index []int, n int) []byte {
 }
 
 // row reads the innermost dimension at the index of the others.
-func row(t *device.Tensor, index ...int) []float64 { return Decode(t.DType, rowBytes(t, index...)) }
+func row(t *device.Tensor, index ...int) []float64 {
+	values := Decode(t.DType, rowBytes(t, index...))
+	if t.Scale != nil {
+		scale := number(t.Scale, index...)
+		for i := range values {
+			values[i] *= scale
+		}
+	}
+	return values
+}
 
 // rows reads all rows of a matrix, which has the given index in a larger tensor.
 func rows(t *device.Tensor, index ...int) [][]float64 {

@@ -76,6 +76,34 @@ func productMutants() []mutant {
 				return err
 			}
 		}},
+		{"Linear: one factor for all rows", func(c *changed) {
+			c.linear = func(dst, x *tensor, w device.Weight, add bool) error {
+				var parts []*tensor
+				for _, p := range w.Parts {
+					parts = append(parts, firstFactor(p))
+				}
+				return k.Linear(dst, x, device.Weight{Parts: parts, Bias: w.Bias}, add)
+			}
+		}},
+		{"HeadLinear: factors from the first row on", func(c *changed) {
+			c.headLinear = func(dst, x, w *tensor, transpose bool) error {
+				v := *w
+				if w.Scale != nil {
+					s := *w.Scale
+					s.Offset -= s.Offset % s.Stride[0]
+					v.Scale = &s
+				}
+				return k.HeadLinear(dst, x, &v, transpose)
+			}
+		}},
+		{"Experts: one factor for all rows", func(c *changed) {
+			c.experts = func(a device.ExpertsArgs) error {
+				for i, e := range a.Experts {
+					a.Experts[i].Down.Parts = []*tensor{firstFactor(e.Down.Parts[0])}
+				}
+				return k.Experts(a)
+			}
+		}},
 		{"HeadLinear: a weight without gaps", func(c *changed) {
 			c.headLinear = func(dst, x, w *tensor, transpose bool) error { return k.HeadLinear(dst, x, gapless(w), transpose) }
 		}},
@@ -107,6 +135,15 @@ func productMutants() []mutant {
 			}
 		}},
 	}
+}
+
+// firstFactor has the factor of the first row everywhere.
+func firstFactor(w *tensor) *tensor {
+	v := *w
+	if w.Scale != nil {
+		v.Scale = w.Scale.Index(0, 0).Repeat(0, w.Shape[0])
+	}
+	return &v
 }
 
 func clusterMutants() []mutant {

@@ -5,6 +5,7 @@ package devicetest
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"blitzen/device"
 )
@@ -65,6 +66,47 @@ func (r *reference) Import(name string, t device.DType, shape []int, mapped []by
 		return nil, err
 	}
 	return v, nil
+}
+
+func (r *reference) ImportInt8(name string, t device.DType, shape []int, mapped []byte) (*device.Tensor, error) {
+	if err := device.CheckInt8(name, t, shape); err != nil {
+		return nil, err
+	}
+	rows, n := shape[0], shape[1]
+	if len(mapped) != rows*n*t.Size() {
+		return nil, fmt.Errorf("import %s: %d bytes for %v%v", name, len(mapped), t, shape)
+	}
+	m := &memory{}
+	v, size := device.NewInt8Tensor(name, m, rows, n)
+	m.bytes = make([]byte, size)
+	values := Decode(t, mapped)
+	for i := range rows {
+		q, scale := int8Row(values[i*n:][:n])
+		copy(rowBytes(v, i), Encode(device.I8, q))
+		setNumber(v.Scale, scale, i)
+	}
+	r.stats.Used += int64(size)
+	r.stats.Peak = max(r.stats.Peak, r.stats.Used)
+	return v, nil
+}
+
+// int8Row is the factor of a row and its elements as multiples of it.
+func int8Row(row []float64) (q []float64, scale float64) {
+	top := 0.0
+	for _, v := range row {
+		if special(v) {
+			return make([]float64, len(row)), math.NaN()
+		}
+		top = max(top, math.Abs(v))
+	}
+	scale = float64(float32(top / 127))
+	q = make([]float64, len(row))
+	for i, v := range row {
+		if scale > 0 {
+			q[i] = min(127, max(-127, math.RoundToEven(float64(float32(v/scale)))))
+		}
+	}
+	return q, scale
 }
 
 func (r *reference) Free(t *device.Tensor) {

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"blitzen/device"
@@ -15,6 +16,8 @@ func memoryRules() []rule {
 		{"device/new refuses what cannot be", newRefuses},
 		{"device/import keeps or narrows values", importValues},
 		{"device/import refuses a wrong length", importRefuses},
+		{"device/int8 matrices are rounded row by row", importInt8},
+		{"device/int8 is for matrices", importInt8Refuses},
 		{"device/upload and fetch of views", transferViews},
 		{"device/transfers refuse wrong lengths and gaps", transferRefuses},
 		{"device/fetch is as of when it was queued", fetchIsSnapshot},
@@ -127,6 +130,55 @@ func importRefuses(d device.Device) error {
 	k.refused("20 bytes for F32[2 3]", err)
 	_, err = d.Import("w", device.BF16, []int{2, 3}, make([]byte, 24))
 	k.refused("24 bytes for BF16[2 3]", err)
+	return k.done()
+}
+
+// importInt8 has rows with ties, of zeros, of tiny numbers, and with what is no
+// number.
+func importInt8(d device.Device) error {
+	k := &desk{dev: d}
+	inf := math.Inf(1)
+	for _, t := range []device.DType{device.F32, device.F16, device.BF16} {
+		values := rounded(t, []float64{
+			127, 0.5, -1.5, 2.5, -126.5, // the factor 1
+			3, -0.7, 1e-3, 0, -2.99,
+			0, 0, 0, 0, 0,
+			1e-40, -1e-40, 0, 1e-45, 1e-44,
+			1, inf, 2, 3, 4,
+			1, -inf, math.NaN(), 3, 4,
+		})
+		rows := len(values) / 5
+		before := d.Memory().Used
+		w, err := d.ImportInt8("w", t, []int{rows, 5}, Encode(t, values))
+		if err != nil {
+			return err
+		}
+		k.made = append(k.made, w)
+		if used := d.Memory().Used - before; used != int64(w.Scale.Offset*4+4*rows) {
+			k.note(fmt.Errorf("%v and its factors hold %d bytes", w, used))
+		}
+		var bytes, factors []float64
+		for i := range rows {
+			q, factor := int8Row(values[5*i:][:5])
+			bytes, factors = append(bytes, q...), append(factors, factor)
+		}
+		k.expect(fmt.Sprintf("bytes from %v", t), w, bytes...)
+		if got := k.read(w.Scale); k.err == nil {
+			k.note(compare(got, factors, tolerance{}, nil))
+		}
+		k.expect("a part of a row", w.Slice(0, 1, 2).Slice(1, 1, 3), bytes[6:8]...)
+	}
+	return k.done()
+}
+
+func importInt8Refuses(d device.Device) error {
+	k := &desk{dev: d}
+	_, err := d.ImportInt8("w", device.F32, []int{2, 3}, make([]byte, 20))
+	k.refused("20 bytes for F32[2 3]", err)
+	_, err = d.ImportInt8("w", device.F32, []int{6}, make([]byte, 24))
+	k.refused("a vector", err)
+	_, err = d.ImportInt8("w", device.I32, []int{2, 3}, make([]byte, 24))
+	k.refused("a matrix of integers", err)
 	return k.done()
 }
 

@@ -68,3 +68,24 @@ void KERNEL(widen_bf16)(float *dst, const uint16_t *src, long n) {
     memcpy(dst + i, &bits, 4);
   }
 }
+
+void KERNEL(widen_i8)(float *dst, long ldd, const int8_t *src, long lds, const float *scale,
+                      long rows, long n) {
+  for (long t = 0; t < rows; t++, dst += ldd, src += lds)
+    for (long i = 0; i < n; i++) dst[i] = scale[t] * src[i];
+}
+
+void KERNEL(round_i8)(int8_t *dst, float *scale, const float *src, long n) {
+  float top = 0;
+  int finite = 1;
+  for (long i = 0; i < n; i++) {
+    float a = fabsf(src[i]);
+    finite &= a < INFINITY;
+    top = a > top ? a : top;
+  }
+  float s = *scale = finite ? top / 127 : NAN;
+  for (long i = 0; i < n; i++) {
+    float q = s > 0 ? rintf(src[i] / s) : 0;
+    dst[i] = q > 127 ? 127 : q < -127 ? -127 : q;
+  }
+}

@@ -99,6 +99,17 @@ func WidenBF16(dst *float32, src unsafe.Pointer, count int) {
 	C.bk_widen_bf16(f(dst), (*C.uint16_t)(src), n(count))
 }
 
+// WidenInt8 computes dst[t, i] = scale[t]·src[t, i]; ld is the distance between
+// rows of src.
+func WidenInt8(dst Matrix, src *int8, ld int, scale *float32, rows, width int) {
+	C.bk_widen_i8(f(dst.P), n(dst.LD), (*C.int8_t)(unsafe.Pointer(src)), n(ld), f(scale), n(rows), n(width))
+}
+
+// RoundInt8 rounds a row to multiples of a factor, as Device.ImportInt8 says.
+func RoundInt8(dst *int8, scale, src *float32, width int) {
+	C.bk_round_i8((*C.int8_t)(unsafe.Pointer(dst)), f(scale), f(src), n(width))
+}
+
 // Distances computes squared distances dst [points, rows]. scratch holds
 // NearScratch doubles.
 func Distances(dst, x Matrix, rows int, points Matrix, count, width int, scratch *float64) {

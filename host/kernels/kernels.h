@@ -46,6 +46,12 @@ typedef struct {
     (dst, ldd, gu, ldg, rows, n))                                                                  \
   X(softmax, (float *x, long n), (x, n))                                                           \
   X(widen_bf16, (float *dst, const uint16_t *src, long n), (dst, src, n))                          \
+  /* dst[t, i] = scale[t] src[t, i] */                                                             \
+  X(widen_i8,                                                                                      \
+    (float *dst, long ldd, const int8_t *src, long lds, const float *scale, long rows, long n),    \
+    (dst, ldd, src, lds, scale, rows, n))                                                          \
+  /* Rounds a row to bytes and returns its factor through scale: see Device.ImportInt8 */          \
+  X(round_i8, (int8_t *dst, float *scale, const float *src, long n), (dst, scale, src, n))         \
   /* Causal attention of tokens x group query rows over the rows from <= j <= pos[t] */            \
   X(attend_tile,                                                                                   \
     (float *out, long ldot, long ldoh, float *lse, long ldl, const float *q, long ldqt, long ldqh, \

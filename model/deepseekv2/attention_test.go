@@ -17,7 +17,7 @@ func open(t *testing.T, dev device.Device, dir string, rows int) *Model {
 	t.Helper()
 	cfg, err := ReadConfig(modeltest.Fields(t, dir, "config.json"))
 	modeltest.Check(t, err)
-	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (*Model, error) { return Load(dev, ck, cfg, rows) })
+	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (*Model, error) { return Load(dev, ck, cfg, model.Options{Rows: rows}) })
 }
 
 // watch is a backend that notes how many key heads each call had: 1 absorbed,

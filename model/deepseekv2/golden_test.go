@@ -10,6 +10,7 @@ import (
 	"blitzen/device/devicetest"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/model"
 	"blitzen/model/deepseekv2"
 	"blitzen/weights"
 )
@@ -32,7 +33,7 @@ func config(t testing.TB, dir, file string) deepseekv2.Config {
 func load(t testing.TB, dev device.Device, dir string, cfg deepseekv2.Config, rows int) *deepseekv2.Model {
 	t.Helper()
 	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (*deepseekv2.Model, error) {
-		return deepseekv2.Load(dev, ck, cfg, rows)
+		return deepseekv2.Load(dev, ck, cfg, model.Options{Rows: rows})
 	})
 }
 

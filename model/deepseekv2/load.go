@@ -8,11 +8,11 @@ import (
 )
 
 // Load binds every tensor of a source and makes scratch memory for forward
-// passes of up to rows tokens. The source must stay open until Close. A
+// passes of up to o.Rows tokens. The source must stay open until Close. A
 // tensor that is missing, extra or of another shape is an error that names it.
-func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, error) {
-	l := model.NewLoader(dev, from)
-	m := &Model{cfg: cfg, dev: dev, rows: rows, scale: cfg.softmaxScale()}
+func Load(dev device.Device, from model.Source, cfg Config, o model.Options) (*Model, error) {
+	l := model.NewLoader(dev, from, o)
+	m := &Model{cfg: cfg, dev: dev, rows: o.Rows, scale: cfg.softmaxScale()}
 	m.rope = device.RoPE{InvFreq: l.Values("rope.inv_freq", cfg.RoPE.InvFreq), Scale: cfg.RoPE.Scale, Pairing: device.Interleaved}
 	m.embed = l.Weight("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
 	for i := range cfg.Layers {
@@ -26,8 +26,8 @@ func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, e
 	}
 	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
 	m.head = l.Head(m.embed, cfg.TiedHead)
-	m.s = newScratch(l, cfg, rows)
-	if rows >= minExpand {
+	m.s = newScratch(l, cfg, o.Rows)
+	if o.Rows >= minExpand {
 		m.expanded = l.Scratch("expanded", expandRows*cfg.Heads*cfg.headWidth())
 	}
 	var err error
@@ -55,7 +55,7 @@ func (y *layer) loadAttention(l *model.Loader, cfg Config, p string) {
 	}
 	y.reduce = model.Join(first, l.Linear(p+"kv_a_proj_with_mqa", cfg.LatentRank+cfg.RopeDim, cfg.Hidden))
 	y.latentNorm = l.Weight(p+"kv_a_layernorm.weight", cfg.LatentRank)
-	y.up = l.Weight(p+"kv_b_proj.weight", cfg.Heads*(cfg.NopeDim+cfg.ValueDim), cfg.LatentRank)
+	y.up = l.Matrix(p+"kv_b_proj.weight", cfg.Heads*(cfg.NopeDim+cfg.ValueDim), cfg.LatentRank)
 	y.out = l.Linear(p+"o_proj", cfg.Hidden, cfg.Heads*cfg.ValueDim)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"blitzen/internal/modeltest"
+	"blitzen/model"
 	"blitzen/model/deepseekv2"
 	"blitzen/weights"
 )
@@ -33,7 +34,7 @@ func TestLoadRefuses(t *testing.T) {
 		dev := modeltest.Host(t)
 		ck, err := weights.Open(q.dir)
 		modeltest.Check(t, err)
-		m, err := deepseekv2.Load(dev, ck, cfg, 64)
+		m, err := deepseekv2.Load(dev, ck, cfg, model.Options{Rows: 64})
 		switch {
 		case err != nil && (q.want == "" || !strings.Contains(err.Error(), q.want)):
 			t.Errorf("got %v, want an error that names %s", err, q.want)

@@ -7,6 +7,7 @@ import (
 	"blitzen/device"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/model"
 	"blitzen/model/qwen2"
 	"blitzen/weights"
 )
@@ -16,7 +17,7 @@ func load(t *testing.T, dev device.Device, dir, config string, rows int) *qwen2.
 	cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, config))
 	modeltest.Check(t, err)
 	return modeltest.Load(t, dir, func(ck *weights.Checkpoint) (*qwen2.Model, error) {
-		return qwen2.Load(dev, ck, cfg, rows)
+		return qwen2.Load(dev, ck, cfg, model.Options{Rows: rows})
 	})
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 // Load binds every tensor of a source and makes scratch memory for forward
-// passes of up to rows tokens. The source must stay open until Close. A
+// passes of up to o.Rows tokens. The source must stay open until Close. A
 // tensor that is missing, extra or of another shape is an error that names it.
-func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, error) {
-	l := model.NewLoader(dev, from)
-	m := &Model{cfg: cfg, dev: dev, rows: rows}
+func Load(dev device.Device, from model.Source, cfg Config, o model.Options) (*Model, error) {
+	l := model.NewLoader(dev, from, o)
+	m := &Model{cfg: cfg, dev: dev, rows: o.Rows}
 	m.rope = device.RoPE{InvFreq: l.Values("rope.inv_freq", cfg.RoPE.InvFreq), Scale: cfg.RoPE.Scale, Pairing: device.HalfSplit}
 	m.embed = l.Weight("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
 	for i := range cfg.Layers {
@@ -20,7 +20,7 @@ func Load(dev device.Device, from model.Source, cfg Config, rows int) (*Model, e
 	}
 	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
 	m.head = l.Head(m.embed, cfg.TiedHead)
-	m.s = newScratch(l, cfg, rows)
+	m.s = newScratch(l, cfg, o.Rows)
 	var err error
 	if m.owned, err = l.Finish(); err != nil {
 		return nil, fmt.Errorf("qwen2: %w", err)
