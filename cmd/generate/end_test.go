@@ -170,3 +170,28 @@ func TestEvaluateKeepsFile(t *testing.T) {
 		t.Errorf("exit code %d, %q left", o.code, read(t, path))
 	}
 }
+
+// An answer that nobody can get is no success.
+func TestStdoutClosed(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		redirect, stderr string
+		code             int
+	}{
+		{">&-", "generate: stdout is closed: there is nowhere to write the answer\n", 1},
+		{">/dev/null", "", 0},
+		{"1<>/dev/null", "", 0}, // as some programs start others
+	} {
+		cmd := exec.Command("sh", "-c", `exec "$0" "$@" `+c.redirect, program, tiny+"qwen2_tied_gqa", "--prompt-ids", "1", "-n", "1")
+		cmd.Env = append(os.Environ(), runMain+"=1")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		err := cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || stderr.String() != c.stderr {
+			t.Errorf("%s: %v, exit code %d, stderr %q", c.redirect, err, code, stderr.String())
+		}
+	}
+}

@@ -26,6 +26,10 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
+	if stdoutClosed() {
+		fmt.Fprintln(os.Stderr, "generate: stdout is closed: there is nowhere to write the answer")
+		os.Exit(1)
+	}
 	done := make(chan int, 1)
 	go func() { done <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
 	os.Exit(await(ctx, done))
