@@ -46,6 +46,7 @@ type MoE struct {
 const (
 	most      = 1 << 24 // widest matrix side
 	mostSmall = 1 << 16 // heads, experts and rotary numbers
+	mostPairs = 1 << 16 // experts of all layers: DeepSeek-V3 has 14,848
 )
 
 // ReadConfig checks the fields of config.json that matter here; unknown ones
@@ -71,6 +72,9 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		MoE:        readMoE(f),
 	}
 	refuse(f)
+	if n := c.Layers * c.MoE.Experts; n > mostPairs {
+		f.Fail("n_routed_experts", "is %d in each of %d layers; at most %d experts in all are supported", c.MoE.Experts, c.Layers, mostPairs)
+	}
 	if c.RopeDim%2 != 0 {
 		f.Fail("qk_rope_head_dim", "is %d; rotary encoding needs an even number", c.RopeDim)
 	}
