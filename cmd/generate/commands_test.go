@@ -37,6 +37,15 @@ func TestTokenize(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer(t, "", "tokenize", needle, "--ids", idList(split.IDs), "--json").out), &back); err != nil || back.Text != text || len(back.IDs) != len(split.IDs) {
 		t.Errorf("%v: %+v", err, back)
 	}
+	// What --json printed is taken back, as is an answer's object.
+	if got := answer(t, "", "tokenize", needle, "--ids", out).out; got != text+"\n" {
+		t.Errorf("object back to text: %q, want %q", got, text)
+	}
+	file := filepath.Join(t.TempDir(), "answer.json")
+	write(t, file, fmt.Sprintf(`{"text": "?", "token_ids": [%s]}`, idList(split.IDs)))
+	if got := answer(t, "", "tokenize", needle, "--ids", "@"+file).out; got != text+"\n" {
+		t.Errorf("answer back to text: %q, want %q", got, text)
+	}
 	if got := answer(t, "", "tokenize", needle, "-p", "", "--json").out; got != `{"ids":[],"pieces":[]}`+"\n" {
 		t.Errorf("no text: %s", got)
 	}
@@ -47,6 +56,34 @@ func TestInspect(t *testing.T) {
 	for _, line := range []string{"architecture   Qwen2ForCausalLM, 6 layers, 6 query heads, vocabulary 4096", "limit          32768 tokens", "parameters     11018880 (11018880 BF16)\n", "1024 tokens"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q in\n%s", line, got)
+		}
+	}
+}
+
+func TestInspectJSON(t *testing.T) {
+	var got struct {
+		Architecture string
+		Parameters   map[string]int64
+		Row          int `json:"cache_numbers_per_token"`
+		Expanded     int `json:"expanded_numbers_per_token"`
+		Context      int
+		Hash         string
+		Devices      []struct {
+			Device, DType                             string
+			Weights, Cache, Scratch, Workspace, Total int64
+		}
+	}
+	out := answer(t, "", "inspect", "--json", models+"needle-dsv2").out
+	out = strings.ReplaceAll(out, "_bytes", "")
+	if err := json.Unmarshal([]byte(out), &got); err != nil || strings.Count(out, "\n") != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got.Architecture != "DeepseekV2ForCausalLM" || got.Parameters["BF16"] == 0 || got.Expanded <= got.Row || got.Context != 4096 || len(got.Hash) < 16 || len(got.Devices) != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, d := range got.Devices {
+		if d.Total != d.Weights+d.Cache+d.Scratch+d.Workspace || d.Weights == 0 {
+			t.Errorf("%+v", d)
 		}
 	}
 }

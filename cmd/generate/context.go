@@ -30,17 +30,12 @@ func contextSize(prompt, maxTokens, asked int, strict bool, cfg model.Config) (i
 	return min(prompt+maxTokens, max(limit-1, prompt)), nil
 }
 
-// inspectContext is inspect's context unless -c names one.
-const inspectContext = 4096
-
-// withinLimit refuses a context (-c) above the model's limit. The one that
-// inspect takes unasked is cut instead: it may be more than a small model has.
-func withinLimit(context int, cfg model.Config) (int, error) {
-	limit := cfg.MaxPositions
-	if context > limit && context != inspectContext {
-		return 0, usagef("-c %d: the model's limit is %d tokens: give less%s", context, limit, stretch(context, cfg))
+// withinLimit refuses a context (-c) above the model's limit.
+func withinLimit(context int, cfg model.Config) error {
+	if context > cfg.MaxPositions {
+		return usagef("-c %d: the model's limit is %d tokens: give less%s", context, cfg.MaxPositions, stretch(context, cfg))
 	}
-	return min(context, limit), nil
+	return nil
 }
 
 // Context of Qwen2.5 as published, and how far its model card stretches it.
@@ -54,6 +49,6 @@ func stretch(tokens int, cfg model.Config) string {
 	if cfg.Architecture != "Qwen2ForCausalLM" || cfg.MaxPositions != qwenPositions || tokens <= qwenPositions || tokens > qwenFactor*qwenPositions {
 		return ""
 	}
-	return fmt.Sprintf(`, or add "rope_scaling": {"type": "yarn", "factor": %d.0, "original_max_position_embeddings": %d} to config.json if the model was made for it`,
+	return fmt.Sprintf(`, or set "rope_scaling": {"type": "yarn", "factor": %d.0, "original_max_position_embeddings": %d} to config.json if the model was made for it`,
 		qwenFactor, qwenPositions)
 }

@@ -16,7 +16,7 @@ func TestStretchAdvice(t *testing.T) {
 		write(t, config, read(t, from))
 		args := []string{dir, "--load-format", "dummy", "--prompt-ids", "1,2,3", "-n", "1", "-c", "131072"}
 		o := generate(t, "", args...)
-		advice := regexp.MustCompile(`add ("rope_scaling": \{.*\}) to config.json`).FindStringSubmatch(o.errors)
+		advice := regexp.MustCompile(`set ("rope_scaling": \{.*\}) to config.json`).FindStringSubmatch(o.errors)
 		if o.code != 2 || advice == nil {
 			t.Fatalf("%s: exit code %d: %s", from, o.code, o.errors)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -107,13 +106,20 @@ func (d *deviceFlags) open() (dev device.Device, how string, err error) {
 		case without == nil || asked:
 			return dev, "", without
 		}
-		how = fmt.Sprintf("no GPU can be used: %v", without)
+		how = "no GPU can be used: " + briefly(without)
 		if err := d.checkCPU("; " + how); err != nil {
 			return nil, "", err
 		}
 	}
 	dev, err = host.New(host.Options{Threads: d.threads, Products: products[d.products]})
 	return dev, how, err
+}
+
+// briefly is what failed, without the places tried and the advice, which
+// --device cuda prints.
+func briefly(err error) string {
+	parts := strings.SplitN(err.Error(), ": ", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ": ") + " (--device cuda says more)"
 }
 
 func openGPU(ordinal int, d deviceFlags) (device.Device, error) {

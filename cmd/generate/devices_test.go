@@ -40,6 +40,9 @@ func TestWithoutGPU(t *testing.T) {
 	if got.out != want.out || !strings.HasPrefix(got.errors, "device cpu (") || !strings.Contains(got.errors, ": no GPU can be used: cuda: ") {
 		t.Errorf("auto: %q, want %q; %s", got.out, want.out, got.errors)
 	}
+	if line, _, _ := strings.Cut(got.errors, "\n"); len(line) > 150 {
+		t.Errorf("auto tells a long story: %s", line)
+	}
 	if strings.Contains(want.errors, "GPU") {
 		t.Errorf("--device cpu speaks of a GPU: %s", want.errors)
 	}

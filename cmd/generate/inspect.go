@@ -14,80 +14,165 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// inspectFlags are those of generate inspect.
+type inspectFlags struct {
+	modelFlags
+	context int
+	json    bool
+}
+
 func newInspectCommand() *cobra.Command {
-	m := &modelFlags{}
-	context := 0
-	cmd := newCommand("inspect [flags] MODEL", "Show what a checkpoint is and the memory it needs, from its headers alone",
-		func(cmd *cobra.Command, args []string) error { return m.inspect(cmd.OutOrStdout(), args, context) })
+	i := &inspectFlags{}
+	cmd := newCommand("inspect [flags] MODEL", "Show what a checkpoint is and the memory it needs, from its headers alone", i.run)
 	addFlags(cmd, "Plan", func(f *pflag.FlagSet) {
-		f.IntVarP(&context, "ctx-size", "c", 4096, "a context of `N` tokens, prompt and answer")
+		f.IntVarP(&i.context, "ctx-size", "c", 4096, "a context of `N` tokens; left out, no more than the model's limit")
 	})
 	addFlags(cmd, "Model", func(f *pflag.FlagSet) {
-		m.registerName(f)
-		m.registerFormat(f)
+		i.registerName(f)
+		i.registerFormat(f)
+	})
+	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
+		f.BoolVar(&i.json, "json", false, "print one JSON object in place of the text")
 	})
 	return cmd
 }
 
-func (m *modelFlags) inspect(w io.Writer, args []string, context int) error {
-	if context < 1 {
-		return usagef("-c %d: want at least 1", context)
+func (i *inspectFlags) run(cmd *cobra.Command, args []string) error {
+	if i.context < 1 {
+		return usagef("-c %d: want at least 1", i.context)
 	}
-	if err := m.checkFormat(); err != nil {
+	if err := i.checkFormat(); err != nil {
 		return err
 	}
-	src, err := m.find(args)
+	src, err := i.find(args)
 	if err != nil {
 		return err
 	}
-	l, err := m.openModel(src.dir)
+	l, err := i.openModel(src.dir)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	spaces, err := allSpaces()
+	if !cmd.Flags().Changed("ctx-size") {
+		i.context = min(i.context, l.MaxPositions)
+	}
+	report, err := l.inspect(i.context)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "folder         %s\n", l.Dir)
-	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", l.Architecture, l.Layers, l.Heads, l.Vocab)
-	fmt.Fprintf(w, "limit          %d tokens\n", l.MaxPositions)
-	if ck, ok := l.Checkpoint.(*weights.Checkpoint); ok {
-		printStored(w, ck)
+	if i.json {
+		return printJSON(cmd.OutOrStdout(), report)
 	}
-	stored := kvcache.RowWidth(l.specs)
-	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d in f32", 2*stored, 4*stored)
-	if l.expanded != stored {
-		fmt.Fprintf(w, "; expanded keys and values would take %d in bf16", 2*l.expanded)
-	}
-	fmt.Fprintln(w)
-	for _, s := range spaces {
-		if err := l.printNeed(w, s, context); err != nil {
-			return err
-		}
-	}
-	_, err = fmt.Fprintf(w, "fingerprint    %s\n", l.Checkpoint.Fingerprint())
-	return err
+	return report.print(cmd.OutOrStdout())
 }
 
-// printStored says what the files hold.
-func printStored(w io.Writer, ck *weights.Checkpoint) {
-	var parameters int64
+// inspection is what a checkpoint is and needs, and the JSON object of it.
+// Sizes are in bytes.
+type inspection struct {
+	Folder       string           `json:"folder"`
+	Architecture string           `json:"architecture"`
+	Layers       int              `json:"layers"`
+	Heads        int              `json:"query_heads"`
+	Vocab        int              `json:"vocab_size"`
+	Limit        int              `json:"max_positions"`
+	Stored       int64            `json:"stored_bytes,omitempty"` // 0 where weights are made up
+	Parameters   map[string]int64 `json:"parameters,omitempty"`   // numbers stored, by type
+	CacheRow     int              `json:"cache_numbers_per_token"`
+	Expanded     int              `json:"expanded_numbers_per_token"` // as keys and values of every head
+	Context      int              `json:"context"`
+	Devices      []deviceNeed     `json:"devices"`
+	Fingerprint  string           `json:"hash"`
+}
+
+// deviceNeed is what a context takes on a device.
+type deviceNeed struct {
+	Device    string `json:"device"`
+	DType     string `json:"dtype"`
+	Weights   int64  `json:"weights_bytes"`
+	Cache     int64  `json:"cache_bytes"`
+	Scratch   int64  `json:"scratch_bytes"`
+	Rows      int    `json:"prefill_chunk"`
+	Workspace int64  `json:"workspace_bytes"`
+	Total     int64  `json:"total_bytes"`
+	Free      int64  `json:"free_bytes,omitempty"` // 0 with Memory: not known
+	Memory    int64  `json:"memory_bytes,omitempty"`
+	Longest   int    `json:"longest_context,omitempty"` // tokens that fit
+
+	need need
+}
+
+// inspect counts what the model needs on every kind of device.
+func (l *loaded) inspect(context int) (*inspection, error) {
+	r := &inspection{
+		Folder: l.Dir, Architecture: l.Architecture, Layers: l.Layers, Heads: l.Heads, Vocab: l.Vocab, Limit: l.MaxPositions,
+		CacheRow: kvcache.RowWidth(l.specs), Expanded: l.expanded, Context: context, Fingerprint: l.Checkpoint.Fingerprint(),
+	}
+	if ck, ok := l.Checkpoint.(*weights.Checkpoint); ok {
+		r.Stored, r.Parameters = ck.Size(), parameters(ck)
+	}
+	spaces, err := allSpaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range spaces {
+		n, err := l.need(s, 0, context)
+		if err != nil {
+			return nil, err
+		}
+		d := deviceNeed{
+			Device: s.name, DType: strings.ToLower(s.dtype.String()), Weights: n.weights, Cache: n.cache(), Scratch: n.scratch, Rows: n.rows,
+			Workspace: n.workspace, Total: n.total(), Free: s.free, Memory: s.total, need: n,
+		}
+		if s.total > 0 {
+			d.Longest = n.longest(s)
+		}
+		r.Devices = append(r.Devices, d)
+	}
+	return r, nil
+}
+
+// parameters are the numbers that the files hold, by type.
+func parameters(ck *weights.Checkpoint) map[string]int64 {
 	byType := map[string]int64{}
 	for _, t := range ck.Tensors() {
 		n := int64(1)
 		for _, d := range t.Shape {
 			n *= int64(d)
 		}
-		parameters += n
 		byType[t.DType] += n
 	}
-	var kinds []string
-	for _, dtype := range slices.Sorted(maps.Keys(byType)) {
-		kinds = append(kinds, fmt.Sprintf("%d %s", byType[dtype], dtype))
+	return byType
+}
+
+// print writes it for people.
+func (r *inspection) print(w io.Writer) error {
+	fmt.Fprintf(w, "folder         %s\n", r.Folder)
+	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", r.Architecture, r.Layers, r.Heads, r.Vocab)
+	fmt.Fprintf(w, "limit          %d tokens\n", r.Limit)
+	if r.Parameters != nil {
+		var kinds []string
+		all := int64(0)
+		for _, dtype := range slices.Sorted(maps.Keys(r.Parameters)) {
+			kinds = append(kinds, fmt.Sprintf("%d %s", r.Parameters[dtype], dtype))
+			all += r.Parameters[dtype]
+		}
+		fmt.Fprintf(w, "parameters     %d (%s)\n", all, strings.Join(kinds, ", "))
+		fmt.Fprintf(w, "weights        %s stored\n", mebibytes(r.Stored))
 	}
-	fmt.Fprintf(w, "parameters     %d (%s)\n", parameters, strings.Join(kinds, ", "))
-	fmt.Fprintf(w, "weights        %s stored\n", mebibytes(ck.Size()))
+	fmt.Fprintf(w, "cache          %d bytes a token in bf16, %d in f32", 2*r.CacheRow, 4*r.CacheRow)
+	if r.Expanded != r.CacheRow {
+		fmt.Fprintf(w, "; expanded keys and values would take %d in bf16", 2*r.Expanded)
+	}
+	fmt.Fprintln(w)
+	for _, d := range r.Devices {
+		fmt.Fprintf(w, "on %s, %s\n               %s\n               %s in all", d.Device, d.DType, d.need.parts(), mebibytes(d.Total))
+		if d.Memory > 0 {
+			fmt.Fprintf(w, "; %s of %s are free: up to %d tokens fit", mebibytes(d.Free), mebibytes(d.Memory), d.Longest)
+		}
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintf(w, "fingerprint    %s\n", r.Fingerprint)
+	return err
 }
 
 // allSpaces are the CPU's memory and that of the first GPU, or of any GPU where
@@ -107,20 +192,6 @@ func allSpaces() ([]space, error) {
 		}
 	}
 	return spaces, nil
-}
-
-// printNeed says what a context takes on a device, and which fits.
-func (l *loaded) printNeed(w io.Writer, s space, context int) error {
-	n, err := l.need(s, 0, context)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "on %s, %s\n               %s\n               %s in all", s.name, strings.ToLower(s.dtype.String()), n.parts(), mebibytes(n.total()))
-	if s.total > 0 {
-		fmt.Fprintf(w, "; %s of %s are free: up to %d tokens fit", mebibytes(s.free), mebibytes(s.total), n.longest(s))
-	}
-	_, err = fmt.Fprintln(w)
-	return err
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -92,8 +92,7 @@ func spaceOf(dev device.Device) space {
 // chunk prompt tokens at once. With chunk 0 it halves what the device takes at
 // most until scratch is small enough and all fits.
 func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) (need, error) {
-	context, err := withinLimit(context, l.Config)
-	if err != nil {
+	if err := withinLimit(context, l.Config); err != nil {
 		return need{}, err
 	}
 	rows := min(max(chunk, 1), context)

@@ -143,6 +143,16 @@ func TestNeedOfDummy(t *testing.T) {
 	}
 }
 
+// A network that nobody has is refused by its numbers, not after making them up.
+func TestNeedOfManyExperts(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/config.json", read(t, configs+"deepseek-v2-lite/config.json"))
+	setField(t, dir, "num_hidden_layers", 10_000)
+	setField(t, dir, "n_routed_experts", 65_536)
+	o := generate(t, "", "inspect", dir, "--load-format", "dummy")
+	refused(t, o, 1, dir, "deepseekv2: config.json: n_routed_experts is 65536 in each of 10000 layers; at most 65536 experts in all are supported")
+}
+
 // allocated is the bytes that the heap has ever given out.
 func allocated() uint64 {
 	var m runtime.MemStats
@@ -164,6 +174,9 @@ func TestNeedRefusesContext(t *testing.T) {
 	if out := answer(t, "", "inspect", dir).out; !strings.Contains(out, "for 1000 tokens") {
 		t.Errorf("a model of 1000 tokens:\n%s", out)
 	}
+	// What is asked for is never cut, and nothing is printed before it is refused.
+	o := generate(t, "", "inspect", dir, "-c", "4096")
+	refused(t, o, 2, dir, "-c 4096: the model's limit is 1000 tokens: give less")
 }
 
 // Made-up weights need config.json alone, and are the same every time.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -154,14 +155,8 @@ var baseModel = regexp.MustCompile(`(?i)(Qwen2\.5-[0-9.]+B|DeepSeek-V2-Lite)$`)
 func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (template, how string, err error) {
 	switch {
 	case p.template != "":
-		data, err := os.ReadFile(p.template)
-		if err != nil {
-			return "", "", usagef("--chat-template: %v", err)
-		}
-		if len(data) == 0 {
-			return "", "", usagef("--chat-template: %s is empty", p.template)
-		}
-		return string(data), "chat template of " + p.template, nil
+		text, err := readTemplate(p.template)
+		return text, "chat template of " + p.template, err
 	case p.raw:
 		return "", "the text is raw (--raw)", nil
 	case tok.Template() == "":
@@ -176,8 +171,25 @@ func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (tem
 	return tok.Template(), "chat template of the checkpoint", nil
 }
 
-// parseIDs reads 1,2,3 or the file that @FILE names, separated by commas or
-// white space, in brackets or not; flag names it in errors.
+// readTemplate reads a template of the user's. A pipe is refused, since to open
+// one waits for its writer.
+func readTemplate(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return "", usagef("--chat-template: %s is not a regular file", path)
+	}
+	data, err := os.ReadFile(path)
+	if err == nil && len(data) == 0 {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	if err != nil {
+		return "", usagef("--chat-template: %v", err)
+	}
+	return string(data), nil
+}
+
+// parseIDs reads 1,2,3 or the file that @FILE names: separated by commas or
+// white space, in brackets or not, or a JSON object of generate or tokenize;
+// flag names it in errors.
 func parseIDs(flag, s string) ([]int32, error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		data, err := os.ReadFile(path)
@@ -186,7 +198,14 @@ func parseIDs(flag, s string) ([]int32, error) {
 		}
 		s = string(data)
 	}
-	s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(s), "["), "]")
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "{") {
+		var err error
+		if s, err = idsOfObject(s); err != nil {
+			return nil, usagef("%s: %v", flag, err)
+		}
+	}
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
 	var ids []int32
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
 		id, err := strconv.ParseInt(word, 10, 32)
@@ -199,6 +218,21 @@ func parseIDs(flag, s string) ([]int32, error) {
 		return nil, usagef("%s: there are no ids: the prompt is empty", flag)
 	}
 	return ids, nil
+}
+
+// idsOfObject is the list in an object that tokenize --json (ids) or generate
+// --json (token_ids) printed.
+func idsOfObject(s string) (string, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(s), &object); err != nil {
+		return "", fmt.Errorf("not a JSON object: %w", err)
+	}
+	for _, key := range []string{"ids", "token_ids"} {
+		if list, ok := object[key]; ok {
+			return string(list), nil
+		}
+	}
+	return "", errors.New(`the JSON object has neither "ids" nor "token_ids"`)
 }
 
 func isTerminal(f any) bool {

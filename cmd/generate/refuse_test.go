@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -112,6 +113,9 @@ func TestRefusedUse(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/empty", "")
 	write(t, dir+"/file", "text")
+	if err := syscall.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const ids = "--prompt-ids=1,2,3"
 	long := strings.Repeat("1,", 32768) + "1"
 	m := tiny + "qwen2_untied_mha"
@@ -150,12 +154,12 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--budget", "0"}, "--budget 0: must be at least 1"},
 		{[]string{m, ids, "--threads", "-1"}, "--threads -1: want 0 (all) to 1024"},
 		{[]string{m, ids, "-c", "-1"}, "-c -1: want at least 1, or 0 for the model's limit"},
-		{[]string{m, ids, "-c", "100000"}, `-c 100000: the model's limit is 32768 tokens: give less, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, ids, "-c", "100000"}, `-c 100000: the model's limit is 32768 tokens: give less, or set "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
 		{[]string{m, ids, "-c", "2"}, "the prompt has 3 tokens and up to 1024 are to follow, but the limit is 2 (-c): shorten the prompt"},
 		{[]string{m, ids, "-c", "8", "-n", "6"}, "the prompt has 3 tokens and up to 6 are to follow, but the limit is 8 (-c): shorten the prompt or give -n 5"},
 		{[]string{m, ids, "-c", "3", "-n", "6"}, "the prompt has 3 tokens and up to 6 are to follow, but the limit is 3 (-c): shorten the prompt or give -n 1"},
-		{[]string{m, "--prompt-ids", long}, `the prompt has 32769 tokens and up to 1024 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
-		{[]string{m, ids, "-n", "32768"}, `the prompt has 3 tokens and up to 32768 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt or give -n 32765, or add "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, "--prompt-ids", long}, `the prompt has 32769 tokens and up to 1024 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt, or set "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
+		{[]string{m, ids, "-n", "32768"}, `the prompt has 3 tokens and up to 32768 are to follow, but the limit is 32768 (the model's, from config.json): shorten the prompt or give -n 32765, or set "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} to config.json if the model was made for it`},
 		{[]string{m, ids, "--logprobs", "3"}, "--logprobs is part of the JSON object: add --json"},
 		{[]string{m, ids, "--logprobs", "-3", "--json"}, "--logprobs -3: want 0 or more"},
 		{[]string{m, ids, "--stop", ""}, "--stop: a stop text is empty"},
@@ -176,6 +180,8 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{needle, "-p", "a\xffb"}, "the prompt: message 0: content is not UTF-8: byte 1 is 0xff"},
 		{[]string{needle, "-p", "x", "--raw", "--chat-template", dir + "/file"}, "--raw and --chat-template contradict each other"},
 		{[]string{needle, "-p", "x", "--chat-template", dir + "/none"}, "--chat-template: open DIR/none: no such file or directory"},
+		{[]string{needle, "-p", "x", "--chat-template", dir + "/pipe"}, "--chat-template: DIR/pipe is not a regular file"},
+		{[]string{needle, "-p", "x", "--chat-template", dir}, "--chat-template: DIR is not a regular file"},
 		{[]string{needle, "-p", "x", "--chat-template", dir + "/empty"}, "--chat-template: DIR/empty is empty"},
 		{[]string{needle, "-p", "x", "--raw", "--system-prompt", "y"}, "--system-prompt needs a chat template, but the text is raw (--raw)"},
 		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
@@ -200,6 +206,9 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "-p", "40000"}, "-p 40000 and -n 32: the model's limit is 32768 tokens in all"},
 		{[]string{"inspect", m, "-c", "0"}, "-c 0: want at least 1"},
 		{[]string{"tokenize", needle, "--ids", "4095,5000"}, "position 1: no token has the id 5000: the tokenizer of ../../models/needle-qwen2 has ids below 4096"},
+		{[]string{"tokenize", needle, "--ids", `{"tokens":[1]}`}, `--ids: the JSON object has neither "ids" nor "token_ids"`},
+		{[]string{"tokenize", needle, "--ids", `{"ids":["x"]}`}, `--ids: "\"x\"" is not a token id`},
+		{[]string{"tokenize", needle, "--ids", `{"ids":[1]`}, "--ids: not a JSON object: unexpected end of JSON input"},
 		{[]string{"tokenize", needle, "--ids", "1", "-p", "x"}, "--ids and a text both say what to read: use one"},
 		{[]string{"tokenize", needle, "-p", "a\xffb"}, "text is not UTF-8: byte 1 is 0xff"},
 		{[]string{"completion", "bash", "x"}, `unknown command "x" for "generate completion bash"`},

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	needle = "../../models/needle-qwen2" // has a tokenizer and a chat template
-	tiny   = "../../testdata/models/"    // have neither
+	models = "../../models/"
+	needle = models + "needle-qwen2"  // has a tokenizer and a chat template
+	tiny   = "../../testdata/models/" // have neither
 )
 
 // outcome is what a run of the program leaves.
