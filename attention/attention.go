@@ -58,30 +58,36 @@ type Access struct {
 	Routed int64 // representatives scored
 	Rows   int64 // distinct prompt rows read by the union of the query heads
 	Suffix int64 // rows of generated tokens
+	Values int64 // distinct values read without their keys, which count as routed
 	Dense  int64 // rows that exact attention would read
 
 	RoutedBytes int64 // of one routed row, as stored
 	RowBytes    int64 // of one row, key and value, as stored
+	ValueBytes  int64 // of one value, as stored
 	// Vectors is how many vectors a row counts for: 2, a key and a value
 	// (Eq. 13), or 1 where a latent is both (Eq. 14). A routed row counts 1.
 	Vectors int64
 }
 
 // Percent is KV access in the paper's units: Eq. 13, 100·(m + 2(u + e)) / 2N',
-// or Eq. 14, 100·(r + |I|) / d, of counts summed over steps, layers and heads.
-// 0 before the first step.
+// or Eq. 14, 100·(r + |I|) / d, of counts summed over steps, layers and heads. A
+// value by itself is one vector. 0 before the first step.
 func (a Access) Percent() float64 {
-	return percent(a.Routed+a.Vectors*(a.Rows+a.Suffix), a.Vectors*a.Dense)
+	return percent(a.Routed+a.Vectors*(a.Rows+a.Suffix)+a.Values, a.Vectors*a.Dense)
 }
 
 // SelectedPercent leaves the routed representatives out.
-func (a Access) SelectedPercent() float64 { return percent(a.Rows+a.Suffix, a.Dense) }
+func (a Access) SelectedPercent() float64 {
+	return percent(a.Vectors*(a.Rows+a.Suffix)+a.Values, a.Vectors*a.Dense)
+}
 
 // BytesPercent weighs every row with its stored width.
 func (a Access) BytesPercent() float64 { return percent(a.Bytes(), a.RowBytes*a.Dense) }
 
 // Bytes is everything read.
-func (a Access) Bytes() int64 { return a.Routed*a.RoutedBytes + (a.Rows+a.Suffix)*a.RowBytes }
+func (a Access) Bytes() int64 {
+	return a.Routed*a.RoutedBytes + (a.Rows+a.Suffix)*a.RowBytes + a.Values*a.ValueBytes
+}
 
 // Add sums counts of runs of the same model and method, so that ratios are of
 // summed counts.
@@ -92,6 +98,7 @@ func (a Access) Add(b Access) Access {
 	a.Routed += b.Routed
 	a.Rows += b.Rows
 	a.Suffix += b.Suffix
+	a.Values += b.Values
 	a.Dense += b.Dense
 	return a
 }
@@ -105,7 +112,10 @@ func percent(n, d int64) float64 {
 
 // NewAccess is an empty count for rows of this kind stored as t.
 func NewAccess(s kvcache.Spec, t device.DType) Access {
-	a := Access{RoutedBytes: int64(s.KeyDim * t.Size()), RowBytes: int64((s.KeyDim + s.ValueDim) * t.Size()), Vectors: 2}
+	a := Access{
+		RoutedBytes: int64(s.KeyDim * t.Size()), RowBytes: int64((s.KeyDim + s.ValueDim) * t.Size()),
+		ValueBytes: int64(s.ValueDim * t.Size()), Vectors: 2,
+	}
 	if s.ValueIsKeyPrefix {
 		a.RowBytes, a.Vectors = a.RoutedBytes, 1
 	}

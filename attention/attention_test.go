@@ -2,6 +2,7 @@ package attention
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"blitzen/device"
@@ -30,6 +31,11 @@ func TestPercent(t *testing.T) {
 			}
 			Percent float64
 		} `json:"access_mla"`
+		SANTA struct {
+			N       int64
+			Drawn   [][]int `json:"sampled_value_rows_by_head"`
+			Percent float64
+		} `json:"access_santa"`
 	}
 	golden.JSON(t, "../testdata/diagnostics/diagnostics.json", &all)
 	for _, g := range all.Access {
@@ -47,6 +53,13 @@ func TestPercent(t *testing.T) {
 		}
 		near(t, "MLA percent", a.Percent(), g.Percent)
 	}
+	distinct := map[int]bool{}
+	for _, row := range slices.Concat(all.SANTA.Drawn...) {
+		distinct[row] = true
+	}
+	a := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 8, ValueDim: 8}, device.F32)
+	a.Routed, a.Values, a.Dense = all.SANTA.N, int64(len(distinct)), all.SANTA.N
+	near(t, "SANTA percent", a.Percent(), all.SANTA.Percent)
 }
 
 // A routed row is a key; a row is key and value, or one latent for both.

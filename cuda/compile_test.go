@@ -99,6 +99,8 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.Merge(out.Out, out, out)
 	ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, teams), Q: q, Reps: x(m.keyHeads, teams, m.dk), Bias: f(m.keyHeads, teams), Scale: 1, Read: read})
 	ops.SampleTopK(device.TopKArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
+	ops.SampleWithReplacement(device.ReplacementArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
+	ops.GroupMass(f(tokens, m.heads, 10), f(tokens, m.heads, teams), i(m.keyHeads, 11))
 	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
 	for _, drawn := range []int{31, 128, 512} { // of 8,000 teams
 		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, 8000, m.dk), Bias: f(m.keyHeads, 8000), Offsets: i(m.keyHeads, 8001),

@@ -8,7 +8,7 @@ import (
 type routeArgs struct {
 	phi, q, reps cube
 	bias         mat
-	read         vec
+	last, read   vec
 	teams, group int32
 	scale        float32
 	pad          int32
@@ -20,7 +20,7 @@ func (k *kernels) Route(a device.RouteArgs) error {
 	group := heads / keyHeads
 	atOnce := min(group, headsAtOnce)
 	c := k.call("route").attentionTypes(a.Q, a.Reps, a.Reps, atOnce)
-	args := routeArgs{c.cube(a.Phi), c.cube(a.Q), c.cube(a.Reps), c.mat(a.Bias), c.vec(a.Read), int32(teams), int32(group), a.Scale, 0}
+	args := routeArgs{c.cube(a.Phi), c.cube(a.Q), c.cube(a.Reps), c.mat(a.Bias), c.vec(a.Last), c.vec(a.Read), int32(teams), int32(group), a.Scale, 0}
 	grid := driver.Grid{X: ceil(teams, tileRow), Y: keyHeads * ceil(group, atOnce), Z: a.Q.Shape[0], Threads: threads}
 	return launch(c, "route", grid, 0, &args)
 }
@@ -41,6 +41,40 @@ func (k *kernels) SampleTopK(a device.TopKArgs) error {
 		int32(m), int32(n), int32(uint32(a.Draw.Layer)), 0,
 	}
 	return launch(c, "sample_topk", driver.Grid{X: heads, Y: tokens, Z: 1, Threads: 1024}, 0, &args)
+}
+
+type replacementArgs struct {
+	teams, logc, phi     cube
+	seed, pos            vec
+	m, draws, layer, sys int32
+}
+
+// SampleWithReplacement implements device.Kernels.
+func (k *kernels) SampleWithReplacement(a device.ReplacementArgs) error {
+	c := k.call("sample_replacement")
+	args := replacementArgs{
+		c.cube(a.Teams), c.cube(a.LogC), c.cube(a.Phi), c.vec(a.Draw.Seed), c.vec(a.Draw.Pos),
+		int32(a.Phi.Shape[2]), int32(a.Teams.Shape[2]), int32(uint32(a.Draw.Layer)), 0,
+	}
+	if a.Systematic {
+		args.sys = 1
+	}
+	return launch(c, "sample_replacement", driver.Grid{X: a.Phi.Shape[1], Y: a.Phi.Shape[0], Z: 1, Threads: 1024}, 0, &args)
+}
+
+type groupMassArgs struct {
+	phi, scores         cube
+	offsets             mat
+	groups, rows, group int32
+	pad                 int32
+}
+
+// GroupMass implements device.Kernels.
+func (k *kernels) GroupMass(phi, scores, offsets *device.Tensor) error {
+	c := k.call("group_mass")
+	heads, groups := phi.Shape[1], phi.Shape[2]
+	args := groupMassArgs{c.cube(phi), c.cube(scores), c.mat(offsets), int32(groups), int32(scores.Shape[2]), int32(heads / offsets.Shape[0]), 0}
+	return launch(c, "group_mass", driver.Grid{X: ceil(groups, threads/32), Y: heads, Z: phi.Shape[0], Threads: threads}, 0, &args)
 }
 
 type selectedArgs struct {

@@ -60,7 +60,8 @@ func (o *Ops) Merge(dst *Tensor, a, b Partial) {
 }
 
 // Route scores teams by their representatives: phi[t, h, g] = bias[kv, g] +
-// scale·q[t, h]·reps[kv, g], kv the key head of h.
+// scale·q[t, h]·reps[kv, g], kv the key head of h; −Inf beyond the last team of
+// a token. The rows of a cache are teams of one key each.
 func (o *Ops) Route(a RouteArgs) {
 	c := o.begin("Route", a.Scale)
 	q := c.dims("q", a.Q, real, 3)
@@ -69,6 +70,7 @@ func (o *Ops) Route(a RouteArgs) {
 	c.group(q[1], r[0])
 	c.arg("bias", a.Bias, f32, r[0], r[1])
 	c.arg("phi", a.Phi, f32, q[0], q[1], r[1])
+	c.optional("last", a.Last, i32, q[0])
 	c.optional("read", a.Read, i64, 1)
 	c.run(func(k Kernels) error { return k.Route(a) })
 }
@@ -89,6 +91,40 @@ func (o *Ops) SampleTopK(a TopKArgs) {
 	c.require(k >= 1, "teams is %v: K must be at least 1", a.Teams)
 	c.draw(a.Draw, p[0])
 	c.run(func(kn Kernels) error { return kn.SampleTopK(a) })
+}
+
+// SampleWithReplacement draws S teams a query head, each from softmax(phi)
+// whatever the others are, and for each ln(S·p), the log of how often it is
+// drawn on average: what AttendSelected corrects by. Draw j takes the first
+// team, in order, whose running sum of exp(phi) exceeds u times their total: u =
+// Uniform(word j mod 4 of Philox(j/4, head, layer, pos)), or, where systematic,
+// (j + Uniform(word 0 of Philox(0, head, layer, pos)))/S.
+//
+// Source: SANTA (Lee et al., 2026), the baseline of SANTA++; systematic
+// sampling, Madow (1949).
+func (o *Ops) SampleWithReplacement(a ReplacementArgs) {
+	c := o.begin("SampleWithReplacement", a.Systematic)
+	p := c.dims("phi", a.Phi, f32, 3)
+	s := c.dims("teams", a.Teams, i32, 3)[2]
+	c.arg("teams", a.Teams, i32, p[0], p[1], -1)
+	c.arg("logc", a.LogC, f32, p[0], p[1], s)
+	c.require(s >= 1, "teams is %v: S must be at least 1", a.Teams)
+	c.draw(a.Draw, p[0])
+	c.run(func(k Kernels) error { return k.SampleWithReplacement(a) })
+}
+
+// GroupMass writes phi[t, h, g] = ln Σ exp(scores[t, h, i]) over the rows
+// offsets[kv, g] ≤ i < offsets[kv, g+1], kv the key head of h; −Inf for none.
+// phi F32 [tokens, heads, groups]; scores F32 [tokens, heads, rows]; offsets I32
+// [kv heads, groups+1], rising.
+func (o *Ops) GroupMass(phi, scores, offsets *Tensor) {
+	c := o.begin("GroupMass")
+	d := c.dims("phi", phi, f32, 3)
+	c.arg("scores", scores, f32, d[0], d[1], -1)
+	kv := c.dims("offsets", offsets, i32, 2)[0]
+	c.arg("offsets", offsets, i32, -1, d[2]+1)
+	c.group(d[1], kv)
+	c.run(func(k Kernels) error { return k.GroupMass(phi, scores, offsets) })
 }
 
 // AttendSelected is attention of every query head over the rows of the teams

@@ -104,6 +104,31 @@ func TestSampleTopK(t *testing.T) {
 	})
 }
 
+func TestSampleWithReplacement(t *testing.T) {
+	with := func(edit func(a *device.ReplacementArgs)) func(o *device.Ops) {
+		a := device.ReplacementArgs{Teams: i32("teams", 3, 6, 2), LogC: f32("logC", 3, 6, 2), Phi: f32("phi", 3, 6, 5),
+			Draw: device.Draw{Seed: u32("seed", 2), Pos: i32("pos", 3)}}
+		edit(&a)
+		return func(o *device.Ops) { o.SampleWithReplacement(a) }
+	}
+	check(t, []checked{
+		{with(func(a *device.ReplacementArgs) {}), ``},
+		{with(func(a *device.ReplacementArgs) { a.Teams = i32("teams", 3, 5, 2) }), `SampleWithReplacement: teams is teams I32[3 5 2], want shape [3 6 ?]`},
+		{with(func(a *device.ReplacementArgs) { a.LogC = f32("logC", 3, 6, 3) }), `SampleWithReplacement: logc is logC F32[3 6 3], want shape [3 6 2]`},
+		{with(func(a *device.ReplacementArgs) { a.Teams, a.LogC = i32("teams", 3, 6, 0), f32("logC", 3, 6, 0) }), `SampleWithReplacement: teams is teams I32[3 6 0]: S must be at least 1`},
+		{with(func(a *device.ReplacementArgs) { a.Draw.Pos = i32("pos", 1) }), `SampleWithReplacement: pos is pos I32[1], want shape [3]`},
+	})
+}
+
+func TestGroupMass(t *testing.T) {
+	check(t, []checked{
+		{func(o *device.Ops) { o.GroupMass(f32("phi", 3, 6, 4), f32("scores", 3, 6, 9), i32("offsets", 2, 5)) }, ``},
+		{func(o *device.Ops) { o.GroupMass(f32("phi", 3, 6, 4), f32("scores", 3, 5, 9), i32("offsets", 2, 5)) }, `GroupMass: scores is scores F32[3 5 9], want shape [3 6 ?]`},
+		{func(o *device.Ops) { o.GroupMass(f32("phi", 3, 6, 4), f32("scores", 3, 6, 9), i32("offsets", 2, 4)) }, `GroupMass: offsets is offsets I32[2 4], want shape [? 5]`},
+		{func(o *device.Ops) { o.GroupMass(f32("phi", 3, 6, 4), f32("scores", 3, 6, 9), i32("offsets", 4, 5)) }, `GroupMass: 6 query heads cannot share 4 key heads evenly`},
+	})
+}
+
 func TestAttendSelected(t *testing.T) {
 	with := func(edit func(a *device.SelectedArgs)) func(o *device.Ops) {
 		a := device.SelectedArgs{Out: device.Partial{Out: f32("out", 3, 6, 4), LSE: f32("lse", 3, 6)}, Q: b16("q", 3, 6, 8),

@@ -23,6 +23,8 @@ type Kernels interface {
 
 	Route(a RouteArgs) error
 	SampleTopK(a TopKArgs) error
+	SampleWithReplacement(a ReplacementArgs) error
+	GroupMass(phi, scores, offsets *Tensor) error
 	AttendSelected(a SelectedArgs) error
 	AttendTeams(a TeamsArgs) error
 
@@ -90,6 +92,7 @@ type RouteArgs struct {
 	Q     *Tensor // [tokens, heads, dk]
 	Reps  *Tensor // [kv heads, teams, dk]
 	Bias  *Tensor // F32 [kv heads, teams]: ln n, −Inf where there is no team (its row is not read)
+	Last  *Tensor // I32 [tokens]: last team that there is for each token; nil for all
 	Scale float32
 	Read  *Tensor // I64 [1], added to: representatives read, Σ over tokens and kv heads; nil for none
 }
@@ -107,6 +110,15 @@ type TopKArgs struct {
 	LogC  *Tensor // F32 [tokens, heads, K]: ln of the inclusion probability; 0 beyond the last team
 	Phi   *Tensor // F32 [tokens, heads, teams]; −Inf: no team
 	Draw  Draw
+}
+
+// ReplacementArgs are the arguments of Ops.SampleWithReplacement.
+type ReplacementArgs struct {
+	Teams      *Tensor // I32 [tokens, heads, S]: in the order of the draws; −1 where there is no team at all
+	LogC       *Tensor // F32 [tokens, heads, S]: ln of how often the team is drawn on average; 0 where none is
+	Phi        *Tensor // F32 [tokens, heads, teams]; −Inf: no team
+	Systematic bool    // evenly spaced draws that share one random number
+	Draw       Draw
 }
 
 // SelectedArgs are the arguments of Ops.AttendSelected.

@@ -14,8 +14,9 @@ import (
 const routeTeams = 256
 
 // Route implements device.Kernels.
-func (k *hostKernels) Route(a device.RouteArgs) error {
-	if ok, err := k.start(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Bias); !ok {
+func (k *hostKernels) Route(args device.RouteArgs) error {
+	a := routed(args)
+	if ok, err := k.start(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Bias, a.Last); !ok {
 		return err
 	}
 	tokens, kv, teams := a.Q.Shape[0], a.Reps.Shape[0], a.Reps.Shape[1]
@@ -27,21 +28,39 @@ func (k *hostKernels) Route(a device.RouteArgs) error {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
 		reps, bias := below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from)
-		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, s.len(), a.Reps.Shape[2], a.Scale,
-			k.pool.floats(thread))
+		n := max(0, min(s.len(), a.teams(t)-s.from))
+		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, n, a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
+		for g := range group {
+			for i := s.from + n; i < s.to; i++ {
+				row[float32](a.Phi, t, h*group+g)[i] = float32(math.Inf(-1))
+			}
+		}
 	})
-	if a.Read != nil {
-		there := 0
+	if a.Read == nil {
+		return nil
+	}
+	for t := range tokens {
 		for h := range kv {
-			for _, b := range row[float32](a.Bias, h) {
+			for _, b := range row[float32](a.Bias, h)[:a.teams(t)] {
 				if !absent(b) {
-					there++
+					*at[int64](a.Read)++
 				}
 			}
 		}
-		*at[int64](a.Read) += int64(tokens) * int64(there)
 	}
 	return nil
+}
+
+// routed is Route's arguments.
+type routed device.RouteArgs
+
+// teams is how many teams token t may have.
+func (a routed) teams(t int) int {
+	n := a.Reps.Shape[1]
+	if a.Last == nil {
+		return n
+	}
+	return max(0, min(n, int(row[int32](a.Last)[t])+1))
 }
 
 // SampleTopK implements device.Kernels.

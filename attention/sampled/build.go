@@ -14,14 +14,25 @@ import (
 type Config struct {
 	Name  string // of the method
 	Drawn int    // K: groups drawn by a query head
-	// Keys writes the keys that score the groups of a key head into dst [groups,
-	// dk], while the cache is in token order. nil: groups are scored by ln n.
-	Keys func(dst *device.Tensor, layer, head int) error
-	Seed uint64
+	Score Score
+	// Keys, with ByKey, writes the keys that score the groups of a key head into
+	// dst [groups, dk], while the cache is in token order.
+	Keys  func(dst *device.Tensor, layer, head int) error
+	Heads int // query heads, with ByMass
+	Seed  uint64
 	// SampleAlways samples even where the budget covers every group, where exact
 	// attention would do: for tests of the sampled path.
 	SampleAlways bool
 }
+
+// Score is how a query scores a group of n rows.
+type Score uint8
+
+const (
+	ByKey  Score = iota // φ = ln n + a·q·ℓ, ℓ a key made for the group: one key read
+	BySize              // φ = ln n: no read
+	ByMass              // φ = ln Σ exp(a·q·k) over the group: all keys are read, N' a step
+)
 
 // Groups are the groups of a frozen prompt: for every layer and key head, the
 // rows of each.
@@ -71,6 +82,11 @@ func (b *Backend) open(cache *kvcache.Cache, groups Groups) error {
 			b.layers = append(b.layers, l)
 		}
 	}
+	if b.cfg.Score == ByMass && !b.covered {
+		if err := b.newMassSteps(); err != nil {
+			return err
+		}
+	}
 	return b.newState(len(cache.Layers))
 }
 
@@ -96,7 +112,10 @@ func (b *Backend) addLayer(cache *kvcache.Cache, i int, heads []teams.Layout) (l
 	l := layer{
 		logN:    b.owned.New(b.cfg.Name+".log_n", device.F32, kv.KVHeads, most),
 		offsets: b.owned.New(b.cfg.Name+".offsets", device.I32, kv.KVHeads, most+1),
-		groups:  int64(total),
+		scored:  int64(total),
+	}
+	if b.cfg.Score == ByMass {
+		l.scored = int64(kv.KVHeads * b.prompt)
 	}
 	if err := b.owned.Err(); err != nil {
 		return l, err
@@ -114,10 +133,13 @@ func (b *Backend) addLayer(cache *kvcache.Cache, i int, heads []teams.Layout) (l
 	return l, cache.Permute(i, order)
 }
 
-// keys makes the keys that groups are scored by, [kv heads, most, dk]: zeros
-// that share one row where there are none.
+// keys makes the keys that groups are scored by, [kv heads, most, dk]: with
+// BySize zeros that share one row.
 func (b *Backend) keys(kv *kvcache.Layer, layer int, heads []teams.Layout, most int) (*device.Tensor, error) {
-	if b.cfg.Keys == nil {
+	switch b.cfg.Score {
+	case ByMass:
+		return nil, nil
+	case BySize:
 		zero := b.owned.New(b.cfg.Name+".keys", b.dev.DType(), kv.KeyDim)
 		if err := b.owned.Err(); err != nil {
 			return nil, err

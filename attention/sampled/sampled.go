@@ -11,9 +11,10 @@
 //	out = (Û + U_suffix) / (Ẑ + Z_suffix)            Attend, Merge
 //
 // A method says which groups there are and which key ℓ scores each: santapp an
-// actual key of the group, centroid the mean, uniform none. Attend issues all
-// of it as one operation, AttendTeams. Û and Ẑ are unbiased whatever the scores
-// are; their ratio is not.
+// actual key of the group, centroid the mean; uniform goes by the size alone,
+// oracle by the exact mass. But for the last, Attend issues all of it as one
+// operation, AttendTeams. Û and Ẑ are unbiased whatever the scores are; their
+// ratio is not.
 package sampled
 
 import (
@@ -26,7 +27,7 @@ import (
 
 // Indices into a layer's counters.
 const (
-	countRouted = iota // groups scored
+	countRouted = iota // groups or rows scored
 	countRows          // distinct rows of drawn groups
 	countSuffix
 	numCounts
@@ -44,6 +45,7 @@ type Backend struct {
 	from    *device.Tensor // I32 [1]: first suffix row, N
 	counts  *device.Tensor // I64 [layers, numCounts]
 	drawn   int            // K
+	mass    massSteps      // with ByMass
 	owned   device.Owner
 }
 
@@ -53,7 +55,7 @@ type layer struct {
 	keys    *device.Tensor // [kv heads, groups, dk]: what groups are scored by
 	logN    *device.Tensor // F32 [kv heads, groups]; −Inf beyond a head's last group
 	offsets *device.Tensor // I32 [kv heads, groups+1]
-	groups  int64          // Σ over key heads
+	scored  int64          // what countRouted grows by in a step: groups, with ByMass rows
 
 	// Nil unless observed:
 	drawn *device.Tensor // I32 [1, heads, K]
@@ -71,12 +73,15 @@ func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows)})
 	case in.Q.Shape[0] != 1:
 		ops.Fail(fmt.Errorf("%s: got %d queries at once, decodes one token at a time", b.cfg.Name, in.Q.Shape[0]))
+	case b.cfg.Score == ByMass:
+		b.attendByMass(ops, in)
 	default:
 		ops.AttendTeams(b.Args(in))
 	}
 }
 
-// Args are the arguments of the operation that Attend issues while it samples.
+// Args are the arguments of the operation that Attend issues while it samples,
+// or, with ByMass, takes apart.
 func (b *Backend) Args(in attention.Input) device.TeamsArgs {
 	l := b.layers[in.Layer]
 	return device.TeamsArgs{
@@ -100,8 +105,7 @@ func (b *Backend) Reseed(seed uint64) error {
 func (b *Backend) Counters() *device.Tensor { return b.counts }
 
 // Access takes the counters, I64 [layers, numCounts]. A step scores every
-// group, so the groups scored tell how many steps there were. Groups that are
-// scored by their size alone cost no read.
+// group, so the number scored tells how many steps there were.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dev.DType())
 	for i := range len(counters) / numCounts {
@@ -112,11 +116,14 @@ func (b *Backend) Access(counters []int64) attention.Access {
 			a.Dense += c[countRows]
 			continue
 		}
-		if b.cfg.Keys != nil {
+		dense := c[countRouted]/b.layers[i].scored*int64(b.spec.KVHeads*b.prompt) + c[countSuffix]
+		a.Dense += dense
+		switch b.cfg.Score {
+		case ByKey:
 			a.Routed += c[countRouted]
+		case ByMass:
+			a.Routed += dense
 		}
-		steps := c[countRouted] / b.layers[i].groups
-		a.Dense += steps*int64(b.spec.KVHeads*b.prompt) + c[countSuffix]
 	}
 	return a
 }

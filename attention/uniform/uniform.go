@@ -21,5 +21,6 @@ func New(dev device.Device, cache *kvcache.Cache, t santapp.Teams, cfg santapp.C
 	if err != nil {
 		return nil, err
 	}
+	s.Score = sampled.BySize
 	return sampled.New(dev, cache, t.Groups(), s)
 }

@@ -10,7 +10,9 @@ import (
 
 // usesTeams reports whether the method groups keys into teams, so that the
 // flags of teams mean something.
-func (a attentionFlags) usesTeams() bool { return a.name == "santapp" || a.name == "uniform" }
+func (a attentionFlags) usesTeams() bool {
+	return a.name == "santapp" || a.name == "uniform" || a.name == "oracle"
+}
 
 // clustersKeys reports whether the method groups keys into clusters of --block.
 func (a attentionFlags) clustersKeys() bool { return a.name == "centroid" }
@@ -20,26 +22,31 @@ func (a attentionFlags) groupsKeys() bool { return a.usesTeams() || a.clustersKe
 
 // samples reports whether the method draws what it reads, by --budget and
 // --attention-seed.
-func (a attentionFlags) samples() bool { return a.groupsKeys() }
+func (a attentionFlags) samples() bool { return a.name != "dense" }
 
 // rowBytes is what the method keeps beside the cache for every prompt token, at
-// most: for a group its key, its size and its first row. heads are the query
-// heads.
+// most: for a group its size, its first row and the key it is scored by; where
+// rows are scored, their scores for all query heads, and a few numbers more.
 func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType) int64 {
+	const number = 4 // bytes
 	group := 0
 	for _, s := range specs {
-		group += s.KVHeads * 2 * device.I32.Size()
-		if a.name != "uniform" {
+		group += s.KVHeads * 2 * number
+		if a.name == "santapp" || a.name == "centroid" {
 			group += s.KVHeads * s.KeyDim * d.Size()
 		}
 	}
+	n := 0
 	switch {
 	case a.usesTeams():
-		return int64((group*a.representatives + a.parentSize - 1) / a.parentSize)
+		n = (group*a.representatives + a.parentSize - 1) / a.parentSize
 	case a.clustersKeys():
-		return int64((group + a.block - 1) / a.block)
+		n = (group + a.block - 1) / a.block
 	}
-	return 0
+	if a.name == "santa" || a.name == "oracle" {
+		n += (2*heads + specs[0].KVHeads + 1) * number
+	}
+	return int64(n)
 }
 
 // label names the method with the settings that matter.
@@ -53,6 +60,10 @@ func (a attentionFlags) label() string {
 		return fmt.Sprintf("%s (%s%s, S %d)", a.name, a.parents, row, a.budget)
 	case a.clustersKeys():
 		return fmt.Sprintf("%s (B %d%s, S %d)", a.name, a.block, row, a.budget)
+	case a.name == "santa" && a.draw == "systematic":
+		return fmt.Sprintf("santa (systematic, S %d)", a.budget)
+	case a.name == "santa":
+		return fmt.Sprintf("santa (S %d)", a.budget)
 	}
 	return a.name
 }
@@ -65,6 +76,7 @@ type attentionReport struct {
 	ParentSize      int     `json:"parent_size,omitempty"`
 	Representatives int     `json:"representatives,omitempty"`
 	Block           int     `json:"block,omitempty"`
+	Draw            string  `json:"draw,omitempty"`
 	Cluster         string  `json:"cluster,omitempty"`
 	Seed            *uint64 `json:"seed,omitempty"`
 	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
@@ -86,6 +98,9 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	}
 	if a.clustersKeys() {
 		r.Block = a.block
+	}
+	if a.name == "santa" {
+		r.Draw = a.draw
 	}
 	if a.groupsKeys() && access.Vectors == 1 { // a latent cache
 		r.Cluster = a.cluster

@@ -7,10 +7,10 @@ import (
 	"blitzen/attention"
 	"blitzen/attention/centroid"
 	"blitzen/attention/dense"
-	"blitzen/attention/sampled"
+	"blitzen/attention/oracle"
+	"blitzen/attention/santa"
 	"blitzen/attention/santapp"
 	"blitzen/attention/uniform"
-	"blitzen/device"
 	"blitzen/kvcache"
 	"blitzen/teams"
 
@@ -25,6 +25,7 @@ type attentionFlags struct {
 	parentSize      int
 	representatives int
 	block           int
+	draw            string
 	cluster         string
 	seed            uint64
 	groups          groups
@@ -46,7 +47,7 @@ func grouped[T any](g groups, key any, make func() (T, error)) (T, error) {
 	return t, err
 }
 
-const attentionNames = "santapp, dense, centroid, uniform"
+const attentionNames = "santapp, dense, santa, centroid, uniform, oracle"
 
 // defaultBudget is S, in keys: what the paper's middle settings use.
 const defaultBudget = 512
@@ -66,6 +67,7 @@ func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous")
 	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 	f.IntVar(&a.block, "block", defaultBlock, "centroid: `B` keys on average in a cluster")
+	f.StringVar(&a.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
 	a.registerSizes(f, seed)
 }
 
@@ -91,10 +93,10 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 		return func(_ context.Context, l *loaded, _ *kvcache.Cache, _ uint64, _ func(layer, of int)) (attention.Backend, error) {
 			return dense.New(l.Device, l.Model.CacheSpec())
 		}, nil
-	case "santapp":
-		return a.teams(santapp.New)
-	case "uniform":
-		return a.teams(uniform.New)
+	case "santapp", "uniform", "oracle":
+		return a.teams()
+	case "santa":
+		return a.santa()
 	case "centroid":
 		return a.clusters()
 	}
@@ -102,7 +104,7 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 }
 
 // teams is a method that draws SANTA++'s teams.
-func (a attentionFlags) teams(draw func(device.Device, *kvcache.Cache, santapp.Teams, santapp.Config) (*sampled.Backend, error)) (buildFunc, error) {
+func (a attentionFlags) teams() (buildFunc, error) {
 	cfg, err := a.santapp()
 	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
 		key := cfg
@@ -113,7 +115,27 @@ func (a attentionFlags) teams(draw func(device.Device, *kvcache.Cache, santapp.T
 		}
 		cfg := cfg
 		cfg.Seed = seed
-		return draw(l.Device, c, t, cfg)
+		switch a.name {
+		case "uniform":
+			return uniform.New(l.Device, c, t, cfg)
+		case "oracle":
+			return oracle.New(l.Device, c, t, cfg, l.Heads)
+		}
+		return santapp.New(l.Device, c, t, cfg)
+	}, err
+}
+
+// santa draws rows of the whole cache.
+func (a attentionFlags) santa() (buildFunc, error) {
+	cfg := santa.Config{Budget: a.budget, Systematic: a.draw == "systematic"}
+	err := asUsage(cfg.Validate())
+	if a.draw != "independent" && a.draw != "systematic" {
+		err = usagef("--draw %q: want one of independent, systematic", a.draw)
+	}
+	return func(_ context.Context, l *loaded, c *kvcache.Cache, seed uint64, _ func(layer, of int)) (attention.Backend, error) {
+		cfg := cfg
+		cfg.Seed = seed
+		return santa.New(l.Device, c, cfg, l.Heads)
 	}, err
 }
 

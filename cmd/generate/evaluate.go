@@ -43,6 +43,7 @@ func newEvaluateCommand() *cobra.Command {
 		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous")
 		f.StringVar(&e.clusters, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
 		f.StringVar(&e.blocks, "block", strconv.Itoa(defaultBlock), "centroid: `B` keys on average in a cluster")
+		f.StringVar(&e.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
 		e.registerSizes(f, "0; each prompt has its own stream")
 	})
 	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"blitzen/device"
 )
@@ -13,11 +14,12 @@ func selectCases() []testCase {
 		cs = append(cs, testCase{fmt.Sprintf(format, args...), run})
 	}
 	for _, s := range []routeShape{
-		{1, 1, 1, 8, 1, 1}, {1, 2, 7, 64, 111, 1}, {1, 1, 16, 576, 65, 1}, {3, 2, 3, 128, 300, 1},
-		{2, 3, 2, 17, 63, 1}, {1, 4, 7, 128, 1985, 1}, {1, 1, 7, 64, 64, 1e4},
+		{1, 1, 1, 8, 1, 1, nil}, {1, 2, 7, 64, 111, 1, nil}, {1, 1, 16, 576, 65, 1, nil}, {3, 2, 3, 128, 300, 1, nil},
+		{2, 3, 2, 17, 63, 1, nil}, {1, 4, 7, 128, 1985, 1, nil}, {1, 1, 7, 64, 64, 1e4, nil},
+		{1, 2, 7, 64, 700, 1, []int{513}}, {4, 1, 3, 128, 300, 1, []int{255, -1, 299, 64}}, {1, 1, 2, 17, 65, 1, []int{0}},
 	} {
-		add(func(b *bench) { route(b, s) }, "Route/%d tokens, %d of %d heads, %d wide, %d teams, logits %g",
-			s.tokens, s.kv*s.group, s.kv, s.d, s.teams, s.logits)
+		add(func(b *bench) { route(b, s) }, "Route/%d tokens, %d of %d heads, %d wide, %d teams to %v, logits %g",
+			s.tokens, s.kv*s.group, s.kv, s.d, s.teams, s.last, s.logits)
 	}
 	for _, s := range []drawShape{
 		{1, 1, 1, 1, 1}, {1, 7, 2, 1, 1}, {3, 2, 17, 16, 1}, {1, 3, 17, 17, 1}, {2, 3, 17, 40, 1}, {1, 28, 111, 7, 1},
@@ -46,18 +48,22 @@ func selectCases() []testCase {
 type routeShape struct {
 	tokens, kv, group, d, teams int
 	logits                      float64
+	last                        []int // [tokens], nil for all teams
 }
 
 // route leaves out every seventh team: its bias is −Inf, its representative
-// NaN.
+// NaN, as are those beyond the last team of every token.
 func route(b *bench, s routeShape) {
 	heads := s.kv * s.group
 	q, reps := b.normal(s.tokens*heads*s.d, 1), b.normal(s.kv*s.teams*s.d, 1)
 	bias := make([]float64, s.kv*s.teams)
 	for i := range bias {
 		bias[i] = math.Log(float64(1 + b.rng.IntN(200)))
+		beyond := s.last != nil && i%s.teams > slices.Max(s.last)
 		if i%7 == 6 {
 			bias[i] = math.Inf(-1)
+		}
+		if i%7 == 6 || beyond {
 			for j := range s.d {
 				reps[i*s.d+j] = math.NaN()
 			}
@@ -68,6 +74,9 @@ func route(b *bench, s routeShape) {
 		Phi: b.blank("phi", device.F32, s.tokens, heads, s.teams), Q: b.tensor("q", b.act(), q, s.tokens, heads, s.d),
 		Reps: b.tensor("reps", b.act(), reps, s.kv, s.teams, s.d), Bias: b.tensor("bias", device.F32, bias, s.kv, s.teams),
 		Scale: float32(scale), Read: b.tensor("read", device.I64, []float64{7}, 1),
+	}
+	if s.last != nil {
+		a.Last = b.ints("last", s.last, s.tokens)
 	}
 	b.want("phi", a.Phi, stored(device.F32, maxAbs(bias)+scale*maxNorm(q, s.d)*maxNorm(reps, s.d)))
 	b.want("read", a.Read, tolerance{})

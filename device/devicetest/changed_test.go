@@ -6,30 +6,32 @@ type tensor = device.Tensor
 
 // changed is the reference's kernels with some replaced.
 type changed struct {
-	embed          func(dst, table, ids *tensor) error
-	rmsNorm        func(dst, x, gamma *tensor, eps float32) error
-	linear         func(dst, x *tensor, w device.Weight, add bool) error
-	headLinear     func(dst, x, w *tensor, transpose bool) error
-	rotate         func(x, pos *tensor, r device.RoPE) error
-	swiGLU         func(dst, gateUp *tensor) error
-	router         func(a device.RouterArgs) error
-	experts        func(a device.ExpertsArgs) error
-	copy           func(dst, src *tensor) error
-	append         func(cache, rows, pos, slots *tensor) error
-	permuteRows    func(t, order *tensor, inverse bool) error
-	attend         func(a device.AttendArgs) error
-	merge          func(dst *tensor, a, b device.Partial) error
-	route          func(a device.RouteArgs) error
-	sampleTopK     func(a device.TopKArgs) error
-	attendSelected func(a device.SelectedArgs) error
-	attendTeams    func(a device.TeamsArgs) error
-	gatherRows     func(dst, src, ids *tensor) error
-	distances      func(dst, x, points *tensor) error
-	nearest        func(labels, x, centers *tensor) error
-	sample         func(a device.SampleArgs) error
-	topLogProbs    func(a device.LogProbArgs) error
-	markSeen       func(seen, ids *tensor) error
-	increment      func(t *tensor) error
+	embed             func(dst, table, ids *tensor) error
+	rmsNorm           func(dst, x, gamma *tensor, eps float32) error
+	linear            func(dst, x *tensor, w device.Weight, add bool) error
+	headLinear        func(dst, x, w *tensor, transpose bool) error
+	rotate            func(x, pos *tensor, r device.RoPE) error
+	swiGLU            func(dst, gateUp *tensor) error
+	router            func(a device.RouterArgs) error
+	experts           func(a device.ExpertsArgs) error
+	copy              func(dst, src *tensor) error
+	append            func(cache, rows, pos, slots *tensor) error
+	permuteRows       func(t, order *tensor, inverse bool) error
+	attend            func(a device.AttendArgs) error
+	merge             func(dst *tensor, a, b device.Partial) error
+	route             func(a device.RouteArgs) error
+	sampleTopK        func(a device.TopKArgs) error
+	sampleReplacement func(a device.ReplacementArgs) error
+	groupMass         func(phi, scores, offsets *tensor) error
+	attendSelected    func(a device.SelectedArgs) error
+	attendTeams       func(a device.TeamsArgs) error
+	gatherRows        func(dst, src, ids *tensor) error
+	distances         func(dst, x, points *tensor) error
+	nearest           func(labels, x, centers *tensor) error
+	sample            func(a device.SampleArgs) error
+	topLogProbs       func(a device.LogProbArgs) error
+	markSeen          func(seen, ids *tensor) error
+	increment         func(t *tensor) error
 }
 
 // with is the reference with the replacements that set makes.
@@ -38,7 +40,7 @@ func with(set func(c *changed)) *changed {
 	c := &changed{
 		embed: k.Embed, rmsNorm: k.RMSNorm, linear: k.Linear, headLinear: k.HeadLinear, rotate: k.Rotate, swiGLU: k.SwiGLU,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
-		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
+		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
 		distances: k.Distances, nearest: k.Nearest, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
 		increment: k.Increment,
 	}
@@ -69,12 +71,18 @@ func (c *changed) Attend(a device.AttendArgs) error             { return c.atten
 func (c *changed) Merge(dst *tensor, a, b device.Partial) error { return c.merge(dst, a, b) }
 func (c *changed) Route(a device.RouteArgs) error               { return c.route(a) }
 func (c *changed) SampleTopK(a device.TopKArgs) error           { return c.sampleTopK(a) }
-func (c *changed) AttendSelected(a device.SelectedArgs) error   { return c.attendSelected(a) }
-func (c *changed) AttendTeams(a device.TeamsArgs) error         { return c.attendTeams(a) }
-func (c *changed) GatherRows(dst, src, ids *tensor) error       { return c.gatherRows(dst, src, ids) }
-func (c *changed) Distances(dst, x, points *tensor) error       { return c.distances(dst, x, points) }
-func (c *changed) Nearest(labels, x, centers *tensor) error     { return c.nearest(labels, x, centers) }
-func (c *changed) Sample(a device.SampleArgs) error             { return c.sample(a) }
-func (c *changed) TopLogProbs(a device.LogProbArgs) error       { return c.topLogProbs(a) }
-func (c *changed) MarkSeen(seen, ids *tensor) error             { return c.markSeen(seen, ids) }
-func (c *changed) Increment(t *tensor) error                    { return c.increment(t) }
+func (c *changed) SampleWithReplacement(a device.ReplacementArgs) error {
+	return c.sampleReplacement(a)
+}
+func (c *changed) GroupMass(phi, scores, offsets *tensor) error {
+	return c.groupMass(phi, scores, offsets)
+}
+func (c *changed) AttendSelected(a device.SelectedArgs) error { return c.attendSelected(a) }
+func (c *changed) AttendTeams(a device.TeamsArgs) error       { return c.attendTeams(a) }
+func (c *changed) GatherRows(dst, src, ids *tensor) error     { return c.gatherRows(dst, src, ids) }
+func (c *changed) Distances(dst, x, points *tensor) error     { return c.distances(dst, x, points) }
+func (c *changed) Nearest(labels, x, centers *tensor) error   { return c.nearest(labels, x, centers) }
+func (c *changed) Sample(a device.SampleArgs) error           { return c.sample(a) }
+func (c *changed) TopLogProbs(a device.LogProbArgs) error     { return c.topLogProbs(a) }
+func (c *changed) MarkSeen(seen, ids *tensor) error           { return c.markSeen(seen, ids) }
+func (c *changed) Increment(t *tensor) error                  { return c.increment(t) }

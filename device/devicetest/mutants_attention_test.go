@@ -77,6 +77,14 @@ func selectMutants() []mutant {
 				})
 			}
 		}},
+		{"Route: the last team left out", func(c *changed) {
+			c.route = func(a device.RouteArgs) error {
+				if a.Last != nil {
+					a.Last = edited(a.Last, plus(-1))
+				}
+				return k.Route(a)
+			}
+		}},
 		{"Route: queries rounded to BF16", func(c *changed) {
 			c.route = func(a device.RouteArgs) error {
 				a.Q = edited(a.Q, toBF16)

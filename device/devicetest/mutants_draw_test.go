@@ -36,6 +36,50 @@ func teamMutants() []mutant {
 	}
 }
 
+func replacementMutants() []mutant {
+	var k kernels
+	draws := func(edit func(a *device.ReplacementArgs)) func(c *changed) {
+		return func(c *changed) {
+			c.sampleReplacement = func(a device.ReplacementArgs) error {
+				edit(&a)
+				return k.SampleWithReplacement(a)
+			}
+		}
+	}
+	masses := func(groupMass func(phi, scores, offsets *tensor) error) func(c *changed) {
+		return func(c *changed) { c.groupMass = groupMass }
+	}
+	return []mutant{
+		{"SampleWithReplacement: another layer", draws(func(a *device.ReplacementArgs) { a.Draw.Layer++ })},
+		{"SampleWithReplacement: another position", draws(func(a *device.ReplacementArgs) { a.Draw.Pos = edited(a.Draw.Pos, plus(1)) })},
+		{"SampleWithReplacement: seed halves exchanged", draws(func(a *device.ReplacementArgs) { a.Draw.Seed = swapped(a.Draw.Seed) })},
+		{"SampleWithReplacement: never systematic", draws(func(a *device.ReplacementArgs) { a.Systematic = false })},
+		{"SampleWithReplacement: teams that are not there", draws(func(a *device.ReplacementArgs) {
+			a.Phi = edited(a.Phi, func(_ int, v float64) float64 { return max(v, -3) })
+		})},
+		{"SampleWithReplacement: the chance of one draw", func(c *changed) {
+			c.sampleReplacement = func(a device.ReplacementArgs) error {
+				s := math.Log(float64(a.Teams.Shape[2]))
+				return errors.Join(k.SampleWithReplacement(a), setEdited(a.LogC, func(_ int, v float64) float64 { return v - s }))
+			}
+		}},
+		{"GroupMass: the largest alone", masses(func(phi, scores, offsets *tensor) error {
+			group := phi.Shape[1] / offsets.Shape[0]
+			for _, index := range indices(phi.Shape) {
+				top := math.Inf(-1)
+				for i := integer(offsets, index[1]/group, index[2]); i < integer(offsets, index[1]/group, index[2]+1); i++ {
+					top = max(top, number(scores, index[0], index[1], i))
+				}
+				setNumber(phi, top, index...)
+			}
+			return nil
+		})},
+		{"GroupMass: groups of the first key head", masses(func(phi, scores, offsets *tensor) error {
+			return k.GroupMass(phi, scores, offsets.Index(0, 0).Repeat(0, offsets.Shape[0]))
+		})},
+	}
+}
+
 func tokenMutants() []mutant {
 	var k kernels
 	token := func(edit func(a *device.SampleArgs)) func(c *changed) {

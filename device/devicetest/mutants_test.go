@@ -12,7 +12,7 @@ import (
 // mistake that a device could make; some case of its operation must fail.
 func TestMutantsAreRefused(t *testing.T) {
 	for _, m := range slices.Concat(mathMutants(), productMutants(), clusterMutants(), cacheMutants(),
-		attendMutants(), selectMutants(), fusedMutants(), teamMutants(), tokenMutants()) {
+		attendMutants(), selectMutants(), fusedMutants(), teamMutants(), replacementMutants(), tokenMutants()) {
 		t.Run(m.name, func(t *testing.T) {
 			operation, _, _ := strings.Cut(m.name, ":")
 			if !refused(newReference(with(m.set), device.F32), operation) {

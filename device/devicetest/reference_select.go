@@ -3,6 +3,7 @@ package devicetest
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"blitzen/device"
 )
@@ -16,19 +17,96 @@ func (kernels) Route(a device.RouteArgs) error {
 		for g := range reps {
 			if !math.IsInf(bias[g], -1) {
 				reps[g] = row(a.Reps, kv, g)
-				addTo(a.Read, tokens)
 			}
 		}
 		for t := range tokens {
+			last := len(bias) - 1
+			if a.Last != nil {
+				last = integer(a.Last, t)
+			}
 			for h := kv * group; h < (kv+1)*group; h++ {
 				q, phi := row(a.Q, t, h), slices.Clone(bias)
 				for g, rep := range reps {
-					if rep != nil {
+					switch {
+					case g > last:
+						phi[g] = math.Inf(-1)
+					case rep != nil:
 						phi[g] += float64(a.Scale) * dot(q, rep)
 					}
 				}
 				setRow(a.Phi, phi, t, h)
 			}
+			for g, rep := range reps {
+				if rep != nil && g <= last {
+					addTo(a.Read, 1)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (kernels) SampleWithReplacement(a device.ReplacementArgs) error {
+	seed := [2]uint32{uint32(number(a.Draw.Seed, 0)), uint32(number(a.Draw.Seed, 1))}
+	draws := a.Teams.Shape[2]
+	for t := range a.Phi.Shape[0] {
+		for h := range a.Phi.Shape[1] {
+			phi := row(a.Phi, t, h)
+			lse, sums := logSumExp(phi), runningSums(phi)
+			teams, logC := make([]float64, draws), make([]float64, draws)
+			for j := range draws {
+				word := func(j int) uint32 { return teamWord(seed, j, h, a.Draw.Layer, integer(a.Draw.Pos, t)) }
+				u := device.Uniform(word(j))
+				if a.Systematic {
+					u = (float64(j) + device.Uniform(word(0))) / float64(draws)
+				}
+				team := drawnBy(u, sums)
+				teams[j] = float64(team)
+				if team >= 0 {
+					logC[j] = math.Log(float64(draws)) + phi[team] - lse
+				}
+			}
+			setRow(a.Teams, teams, t, h)
+			setRow(a.LogC, logC, t, h)
+		}
+	}
+	return nil
+}
+
+// runningSums are those of the probabilities softmax(phi); nil for no teams.
+func runningSums(phi []float64) []float64 {
+	lse := logSumExp(phi)
+	if math.IsInf(lse, -1) {
+		return nil
+	}
+	sums := make([]float64, len(phi))
+	sum := 0.0
+	for g, p := range phi {
+		sum += math.Exp(p - lse)
+		sums[g] = sum
+	}
+	return sums
+}
+
+// drawnBy is the first team whose running sum exceeds u times the last of them;
+// −1 for no teams.
+func drawnBy(u float64, sums []float64) int {
+	if sums == nil {
+		return -1
+	}
+	total := sums[len(sums)-1]
+	return sort.Search(len(sums)-1, func(g int) bool { return sums[g] > u*total })
+}
+
+func (kernels) GroupMass(phi, scores, offsets *device.Tensor) error {
+	group := phi.Shape[1] / offsets.Shape[0]
+	for t := range phi.Shape[0] {
+		for h := range phi.Shape[1] {
+			s, mass := row(scores, t, h), make([]float64, phi.Shape[2])
+			for g := range mass {
+				mass[g] = logSumExp(s[integer(offsets, h/group, g):integer(offsets, h/group, g+1)])
+			}
+			setRow(phi, mass, t, h)
 		}
 	}
 	return nil

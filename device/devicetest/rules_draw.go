@@ -14,7 +14,11 @@ import (
 const limit = 5
 
 func drawRules() []rule {
-	rules := []rule{{"draws/teams are drawn in proportion and corrected", teamFrequencies}}
+	rules := []rule{
+		{"draws/teams are drawn in proportion and corrected", teamFrequencies},
+		{"draws/with replacement, in proportion", func(d device.Device) error { return replacementFrequencies(d, false) }},
+		{"draws/with replacement, systematic", func(d device.Device) error { return replacementFrequencies(d, true) }},
+	}
 	for _, s := range samplerSettings() {
 		if s.values[device.SetTemperature] > 0 {
 			rules = append(rules, rule{"draws/tokens, " + s.name, func(d device.Device) error { return tokenFrequencies(d, s.values) }})
@@ -78,6 +82,51 @@ func teamFrequencies(d device.Device) error {
 		if z := (mean - 1) / deviation; !(math.Abs(z) <= limit) {
 			errs = append(errs, fmt.Errorf("team %d: mean of 1/c is %.4f, want 1: z = %.1f", g, mean, z))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// replacementFrequencies draws 8 of 5 teams at many positions. A team is drawn
+// 8p times on average; systematically, that number rounded down or up each time.
+func replacementFrequencies(d device.Device, systematic bool) error {
+	const positions, draws = 4000, 8
+	score := []float64{0, 1, -1, 0.5, 2}
+	var phi []float64
+	for range positions {
+		phi = append(phi, score...)
+	}
+	k := &desk{dev: d}
+	a := device.ReplacementArgs{
+		Teams: k.new("teams", device.I32, nil, positions, 1, draws), LogC: k.new("logC", device.F32, nil, positions, 1, draws),
+		Phi: k.new("phi", device.F32, phi, positions, 1, len(score)), Systematic: systematic,
+		Draw: device.Draw{Seed: k.new("seed", device.U32, []float64{11, 12}, 2), Layer: 3, Pos: k.new("pos", device.I32, floats(upTo(positions)), positions)},
+	}
+	k.note(d.Run(func(o *device.Ops) { o.SampleWithReplacement(a) }))
+	teams := k.read(a.Teams)
+	if err := k.done(); err != nil {
+		return err
+	}
+	p := softmax(score)
+	counts := make([]float64, len(p))
+	for at := 0; at < len(teams); at += draws {
+		here := make([]float64, len(p))
+		for _, team := range teams[at : at+draws] {
+			if team < 0 || int(team) >= len(p) {
+				return fmt.Errorf("team %v of %d", team, len(p))
+			}
+			here[int(team)]++
+		}
+		for g, n := range here {
+			counts[g] += n
+			if systematic && math.Abs(n-draws*p[g]) >= 1 {
+				return fmt.Errorf("team %d is drawn %v times where %.3f are expected", g, n, draws*p[g])
+			}
+		}
+	}
+	var errs []error
+	for g := range p {
+		// Systematic counts vary less than independent draws.
+		errs = append(errs, frequency(fmt.Sprintf("team %d", g), counts[g], positions*draws, p[g]))
 	}
 	return errors.Join(errs...)
 }

@@ -46,7 +46,7 @@ type testCase struct {
 
 func cases() []testCase {
 	return slices.Concat(mathCases(), linearCases(), moeCases(), cacheCases(), attendCases(),
-		selectCases(), teamsCases(), clusterCases(), sampleCases())
+		selectCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases())
 }
 
 // check runs the case on the reference and, in every layout, on d.
