@@ -56,7 +56,7 @@ const defaultBudget = 512
 const defaultBlock = 16
 
 func (a *attentionFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&a.name, "attention", "santapp", "decode by the method `NAME`: "+attentionNames)
+	f.StringVar(&a.name, "attention", "santapp", "decode by `NAME`: "+attentionNames)
 	a.registerTeams(f, "--seed")
 }
 

@@ -32,7 +32,7 @@ func newCompareCommand() *cobra.Command {
 	c := &compareFlags{}
 	cmd := newCommand("compare [flags] MODEL", "Answer one prompt with two kinds of attention, and say how far apart they are", c.run)
 	addFlags(cmd, "Attention", func(f *pflag.FlagSet) {
-		f.StringVar(&c.a, "a", "dense", "first method `NAME`, the base: "+attentionNames)
+		f.StringVar(&c.a, "a", "dense", "the base, `NAME`: "+attentionNames)
 		f.StringVar(&c.b, "b", "santapp", "second method `NAME`")
 		c.attentionFlags.registerTeams(f, "0")
 		f.IntVar(&c.seeds, "seeds", 1, "run the second method with `N` attention seeds, from --attention-seed on")
