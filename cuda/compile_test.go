@@ -86,6 +86,10 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.HeadLinear(x(tokens, m.heads, 64), q, bytes(m.heads*64, m.dk).Unflatten(0, m.heads, 64), false)
 	ops.HeadLinear(x(tokens, m.heads, 64), q, bytes(m.heads*m.dk, 64).Unflatten(0, m.heads, m.dk), true)
 	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert8, expert8}})
+	norm := device.Norm{Gamma: x(hidden), Eps: 1e-6}
+	ops.NormLinear(x(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, biased)
+	ops.NormLinear(f(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, w)
+	ops.NormSwiGLU(x(tokens, hidden), x(tokens, 2*hidden), x(tokens, hidden), f(tokens, hidden), norm, device.Weight{Parts: []*device.Tensor{x(hidden, hidden), x(hidden, hidden)}})
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, 64, m.dk), false)
 	ops.HeadLinear(x(tokens, m.heads, 64), q, x(m.heads, m.dk, 64), true)
 	ops.Rotate(q, pos, device.RoPE{InvFreq: f(m.dk / 2), Scale: 1})
@@ -94,6 +98,10 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert, expert}})
 	ops.Copy(f(tokens, hidden), x(tokens, hidden))
 	ops.Append(k, x(tokens, m.keyHeads, m.dk), pos, i(m.keyHeads, 8))
+	ops.RotateAppend(device.RotateAppendArgs{Q: q, K: x(tokens, m.keyHeads, m.dk), V: x(tokens, m.keyHeads, m.dv), Pos: pos,
+		RoPE: device.RoPE{InvFreq: f(m.dk / 2), Scale: 1}, Keys: k, Values: v, Slots: i(m.keyHeads, 8)})
+	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
+		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Turned: x(tokens, m.heads, m.dk/4), Keys: x(1, 4096, m.dk)})
 	ops.PermuteRows(k, i(m.keyHeads, 32), false)
 	ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, From: i(1), Pos: pos, Scale: 1, Read: read})
 	ops.Merge(out.Out, out, out)

@@ -15,6 +15,10 @@ type Kernels interface {
 	Experts(a ExpertsArgs) error
 	Copy(dst, src *Tensor) error
 
+	NormLinear(dst, h, x *Tensor, n Norm, w Weight) error
+	NormSwiGLU(dst, gateUp, h, x *Tensor, n Norm, w Weight) error
+	RotateAppend(a RotateAppendArgs) error
+
 	Append(cache, rows, pos, slots *Tensor) error
 	PermuteRows(t, order *Tensor, inverse bool) error
 
@@ -51,6 +55,20 @@ type RoPE struct {
 	InvFreq *Tensor // F32 [d/2]: radians a position
 	Scale   float32 // multiplies cos and sin (YaRN's attention factor)
 	Pairing Pairing
+}
+
+// RotateAppendArgs are the arguments of Ops.RotateAppend.
+type RotateAppendArgs struct {
+	Q      *Tensor // [tokens, heads, d]
+	K      *Tensor // [tokens, kv heads, dk]: the last d numbers of a row are rotated
+	V      *Tensor // [tokens, kv heads, dv]; nil where values are part of the keys
+	Turned *Tensor // [tokens, heads, d]; nil when nobody asks
+	Norm   Norm    // of the first dk − d numbers of a key; Gamma nil for none
+	Pos    *Tensor // I32 [tokens], distinct, each below capacity
+	RoPE   RoPE
+	Keys   *Tensor // [kv heads, capacity, dk]
+	Values *Tensor // [kv heads, capacity, dv]; nil without V
+	Slots  *Tensor // I32 [kv heads, n] as Append takes it, or nil
 }
 
 // RouterArgs are the arguments of Ops.Router.

@@ -63,6 +63,16 @@ func (l *Layer) Append(ops *device.Ops, k, v, pos *device.Tensor) {
 	}
 }
 
+// RotateAppend is device.Ops.RotateAppend to this layer; V is nil if
+// ValueIsKeyPrefix.
+func (l *Layer) RotateAppend(ops *device.Ops, a device.RotateAppendArgs) {
+	a.Keys, a.Slots = l.K, l.Slots
+	if !l.ValueIsKeyPrefix {
+		a.Values = l.V
+	}
+	ops.RotateAppend(a)
+}
+
 // Cache is the layers of one sequence.
 type Cache struct {
 	Layers   []*Layer

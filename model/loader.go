@@ -74,6 +74,11 @@ func (l *Loader) load(by func(string, device.DType, []int, []byte) (*device.Tens
 	return l.keep(by(name, w.DType, w.Shape, w.Data))
 }
 
+// Norm imports an RMS norm's gamma [n].
+func (l *Loader) Norm(name string, n int, eps float32) device.Norm {
+	return device.Norm{Gamma: l.Weight(name, n), Eps: eps}
+}
+
 // Linear imports PREFIX.weight [out, in].
 func (l *Loader) Linear(prefix string, out, in int) device.Weight {
 	return device.Weight{Parts: []*device.Tensor{l.Matrix(prefix+".weight", out, in)}}

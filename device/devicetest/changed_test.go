@@ -15,6 +15,9 @@ type changed struct {
 	router            func(a device.RouterArgs) error
 	experts           func(a device.ExpertsArgs) error
 	copy              func(dst, src *tensor) error
+	normLinear        func(dst, h, x *tensor, n device.Norm, w device.Weight) error
+	normSwiGLU        func(dst, gateUp, h, x *tensor, n device.Norm, w device.Weight) error
+	rotateAppend      func(a device.RotateAppendArgs) error
 	append            func(cache, rows, pos, slots *tensor) error
 	permuteRows       func(t, order *tensor, inverse bool) error
 	attend            func(a device.AttendArgs) error
@@ -39,6 +42,7 @@ func with(set func(c *changed)) *changed {
 	var k kernels
 	c := &changed{
 		embed: k.Embed, rmsNorm: k.RMSNorm, linear: k.Linear, headLinear: k.HeadLinear, rotate: k.Rotate, swiGLU: k.SwiGLU,
+		normLinear: k.NormLinear, normSwiGLU: k.NormSwiGLU, rotateAppend: k.RotateAppend,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
 		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
 		distances: k.Distances, nearest: k.Nearest, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
@@ -63,6 +67,13 @@ func (c *changed) SwiGLU(dst, gateUp *tensor) error           { return c.swiGLU(
 func (c *changed) Router(a device.RouterArgs) error           { return c.router(a) }
 func (c *changed) Experts(a device.ExpertsArgs) error         { return c.experts(a) }
 func (c *changed) Copy(dst, src *tensor) error                { return c.copy(dst, src) }
+func (c *changed) NormLinear(dst, h, x *tensor, n device.Norm, w device.Weight) error {
+	return c.normLinear(dst, h, x, n, w)
+}
+func (c *changed) NormSwiGLU(dst, gateUp, h, x *tensor, n device.Norm, w device.Weight) error {
+	return c.normSwiGLU(dst, gateUp, h, x, n, w)
+}
+func (c *changed) RotateAppend(a device.RotateAppendArgs) error { return c.rotateAppend(a) }
 func (c *changed) Append(cache, rows, pos, slots *tensor) error {
 	return c.append(cache, rows, pos, slots)
 }

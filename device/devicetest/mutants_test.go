@@ -11,7 +11,7 @@ import (
 // A suite is worth what it refuses. Each mutant is the reference with one
 // mistake that a device could make; some case of its operation must fail.
 func TestMutantsAreRefused(t *testing.T) {
-	for _, m := range slices.Concat(mathMutants(), productMutants(), clusterMutants(), cacheMutants(),
+	for _, m := range slices.Concat(mathMutants(), productMutants(), fusedMathMutants(), clusterMutants(), cacheMutants(),
 		attendMutants(), selectMutants(), fusedMutants(), teamMutants(), replacementMutants(), tokenMutants()) {
 		t.Run(m.name, func(t *testing.T) {
 			operation, _, _ := strings.Cut(m.name, ":")

@@ -45,7 +45,7 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return slices.Concat(mathCases(), linearCases(), moeCases(), cacheCases(), attendCases(),
+	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), cacheCases(), attendCases(),
 		selectCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases())
 }
 

@@ -22,23 +22,18 @@ const (
 // attend adds the attention of one layer to the residual.
 func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Batch, kv *kvcache.Layer, attn attention.Backend) {
 	c := &m.cfg
-	ops.RMSNorm(s.h, s.x, l.attentionNorm, c.Eps)
-	ops.Linear(s.reduced, s.h, l.reduce)
+	ops.NormLinear(s.reduced, s.h, s.x, l.attentionNorm, l.reduce)
 	width := s.reduced.Shape[1]
 	query, row := s.reduced.Slice(1, 0, width-kv.KeyDim), s.reduced.Slice(1, width-kv.KeyDim, width)
 	if c.QueryRank > 0 {
-		ops.RMSNorm(query, query, l.queryNorm, latentEps)
-		ops.Linear(s.query, query, l.query)
+		ops.NormLinear(s.query, query, query, l.queryNorm, l.query)
 		query = s.query
 	}
-	q := query.Unflatten(1, c.Heads, c.NopeDim+c.RopeDim)
-	ops.Rotate(q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim), in.Pos, m.rope)
-
-	latent := row.Slice(1, 0, c.LatentRank)
-	ops.RMSNorm(latent, latent, l.latentNorm, latentEps)
-	k := row.Unflatten(1, 1, kv.KeyDim)
-	ops.Rotate(k.Slice(2, c.LatentRank, kv.KeyDim), in.Pos, m.rope)
-	kv.Append(ops, k, nil, in.Pos)
+	q, absorbed := query.Unflatten(1, c.Heads, c.NopeDim+c.RopeDim), s.absorbed.Unflatten(1, c.Heads, c.LatentRank+c.RopeDim)
+	kv.RotateAppend(ops, device.RotateAppendArgs{
+		Q: q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim), K: row.Unflatten(1, 1, kv.KeyDim), Norm: l.latentNorm,
+		Turned: absorbed.Slice(2, c.LatentRank, c.LatentRank+c.RopeDim), Pos: in.Pos, RoPE: m.rope,
+	})
 
 	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
 	if attn.Exact() && m.expands(in) {
@@ -50,7 +45,8 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 }
 
 // attendAbsorbed attends over the cache rows themselves: the up-projection of
-// the keys is moved to the query, that of the values to the output.
+// the keys is moved to the query, beside whose rotated part it is written, that
+// of the values to the output.
 //
 //	q·[W_K·c | r] = [W_Kᵀ·q_nope | q_rope]·[c | r]        Σ p·(W_V·c) = W_V·(Σ p·c)
 func (m *Model) attendAbsorbed(ops *device.Ops, l *layer, s scratch, call attention.Input, attn attention.Backend) {
@@ -58,7 +54,6 @@ func (m *Model) attendAbsorbed(ops *device.Ops, l *layer, s scratch, call attent
 	call.Q = s.absorbed.Unflatten(1, c.Heads, c.LatentRank+c.RopeDim)
 	call.Out = s.latent.Unflatten(1, c.Heads, c.LatentRank)
 	ops.HeadLinear(call.Q.Slice(2, 0, c.LatentRank), q.Slice(2, 0, c.NopeDim), l.keyUp, true)
-	ops.Copy(call.Q.Slice(2, c.LatentRank, c.LatentRank+c.RopeDim), q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim))
 	attn.Attend(ops, call)
 	ops.HeadLinear(out, call.Out, l.valueUp, false)
 }

@@ -24,8 +24,8 @@ type Model struct {
 
 	embed  *device.Tensor // [vocab, hidden]
 	layers []layer
-	norm   *device.Tensor // [hidden]
-	head   device.Weight  // [vocab, hidden]
+	norm   device.Norm
+	head   device.Weight // [vocab, hidden]
 
 	s        scratch
 	expanded *device.Tensor // [numbers]: keys and values of as many heads as fit
@@ -34,17 +34,17 @@ type Model struct {
 }
 
 type layer struct {
-	attentionNorm *device.Tensor // [hidden]
-	reduce        device.Weight  // q‖latent‖rotary [query width + rank + rope, hidden]
-	queryNorm     *device.Tensor // [query rank]; nil without q_lora
-	query         device.Weight  // [heads·(nope+rope), query rank]; none without q_lora
-	latentNorm    *device.Tensor // [rank]
+	attentionNorm device.Norm
+	reduce        device.Weight // q‖latent‖rotary [query width + rank + rope, hidden]
+	queryNorm     device.Norm   // none without q_lora
+	query         device.Weight // [heads·(nope+rope), query rank]; none without q_lora
+	latentNorm    device.Norm
 	up            *device.Tensor // [heads·(nope+value), rank]: the owner of the next two
 	keyUp         *device.Tensor // [heads, nope, rank], a view
 	valueUp       *device.Tensor // [heads, value, rank], a view
 	out           device.Weight  // [hidden, heads·value]
 
-	mlpNorm *device.Tensor  // [hidden]
+	mlpNorm device.Norm
 	gate    *device.Tensor  // [experts, hidden]; nil in a dense layer
 	experts []device.Expert // none in a dense layer
 	inner   int             // width of the MLP that every token goes through; 0 for none
@@ -92,16 +92,20 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 	}
 	last := s.x.Slice(0, n-logits.Shape[0], n)
 	h := s.h.Slice(0, 0, logits.Shape[0])
-	ops.RMSNorm(h, last, m.norm, m.cfg.Eps)
+	ops.NormLinear(logits, h, last, m.norm, m.head)
 	ops.Tap("norm", h)
-	ops.Linear(logits, h, m.head)
 }
 
 // mlp adds to the residual Σ wₑ·expertₑ(h) over the experts chosen for a token,
 // if the layer has any, and the MLP that every token goes through: a dense
 // layer's, or the shared experts side by side.
 func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
-	ops.RMSNorm(s.h, s.x, l.mlpNorm, m.cfg.Eps)
+	gateUp, inner := s.gateUp.Slice(1, 0, 2*l.inner), s.inner.Slice(1, 0, l.inner)
+	if l.inner > 0 {
+		ops.NormSwiGLU(inner, gateUp, s.h, s.x, l.mlpNorm, l.gateUp)
+	} else {
+		ops.RMSNorm(s.h, s.x, l.mlpNorm.Gamma, l.mlpNorm.Eps)
+	}
 	if len(l.experts) > 0 {
 		e := m.cfg.MoE
 		ops.Router(device.RouterArgs{
@@ -113,9 +117,6 @@ func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
 		ops.Experts(device.ExpertsArgs{Dst: s.x, X: s.h, IDs: s.ids, Weights: s.weights, Experts: l.experts})
 	}
 	if l.inner > 0 {
-		gateUp, inner := s.gateUp.Slice(1, 0, 2*l.inner), s.inner.Slice(1, 0, l.inner)
-		ops.Linear(gateUp, s.h, l.gateUp)
-		ops.SwiGLU(inner, gateUp)
 		ops.LinearAdd(s.x, inner, l.down)
 	}
 }

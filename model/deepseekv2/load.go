@@ -21,10 +21,10 @@ func Load(dev device.Device, from model.Source, cfg Config, o model.Options) (*M
 		p := fmt.Sprintf("model.layers.%d.", i)
 		y.loadAttention(l, cfg, p)
 		y.loadMLP(l, cfg, p+"mlp.", cfg.Routed(i))
-		y.mlpNorm = l.Weight(p+"post_attention_layernorm.weight", cfg.Hidden)
+		y.mlpNorm = l.Norm(p+"post_attention_layernorm.weight", cfg.Hidden, cfg.Eps)
 		m.layers = append(m.layers, y)
 	}
-	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
+	m.norm = l.Norm("model.norm.weight", cfg.Hidden, cfg.Eps)
 	m.head = l.Head(m.embed, cfg.TiedHead)
 	m.s = newScratch(l, cfg, o.Rows)
 	if o.Rows >= minExpand {
@@ -42,19 +42,19 @@ func Load(dev device.Device, from model.Source, cfg Config, o model.Options) (*M
 
 // loadAttention keeps the products that share their input, q‖kv_a, together.
 func (y *layer) loadAttention(l *model.Loader, cfg Config, p string) {
-	y.attentionNorm = l.Weight(p+"input_layernorm.weight", cfg.Hidden)
+	y.attentionNorm = l.Norm(p+"input_layernorm.weight", cfg.Hidden, cfg.Eps)
 	p += "self_attn."
 	q := cfg.Heads * (cfg.NopeDim + cfg.RopeDim)
 	var first device.Weight
 	if cfg.QueryRank > 0 {
 		first = l.Linear(p+"q_a_proj", cfg.QueryRank, cfg.Hidden)
-		y.queryNorm = l.Weight(p+"q_a_layernorm.weight", cfg.QueryRank)
+		y.queryNorm = l.Norm(p+"q_a_layernorm.weight", cfg.QueryRank, latentEps)
 		y.query = l.Linear(p+"q_b_proj", q, cfg.QueryRank)
 	} else {
 		first = l.Linear(p+"q_proj", q, cfg.Hidden)
 	}
 	y.reduce = model.Join(first, l.Linear(p+"kv_a_proj_with_mqa", cfg.LatentRank+cfg.RopeDim, cfg.Hidden))
-	y.latentNorm = l.Weight(p+"kv_a_layernorm.weight", cfg.LatentRank)
+	y.latentNorm = l.Norm(p+"kv_a_layernorm.weight", cfg.LatentRank, latentEps)
 	y.up = l.Matrix(p+"kv_b_proj.weight", cfg.Heads*(cfg.NopeDim+cfg.ValueDim), cfg.LatentRank)
 	y.out = l.Linear(p+"o_proj", cfg.Hidden, cfg.Heads*cfg.ValueDim)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"blitzen/device"
 )
@@ -54,18 +53,23 @@ func (k faithful) Linear(dst, x *device.Tensor, w device.Weight, add bool) error
 	return k.ops.Err()
 }
 
+func (k faithful) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
+	k.ops.NormLinear(dst, h, x, n, w)
+	return k.ops.Err()
+}
+
+func (k faithful) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w device.Weight) error {
+	k.ops.NormSwiGLU(dst, gateUp, h, x, n, w)
+	return k.ops.Err()
+}
+
+func (k faithful) RotateAppend(a device.RotateAppendArgs) error {
+	k.ops.RotateAppend(a)
+	return k.ops.Err()
+}
+
 func (k faithful) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	k.ops.HeadLinear(dst, x, w, transpose)
-	return k.ops.Err()
-}
-
-func (k faithful) Rotate(x, pos *device.Tensor, r device.RoPE) error {
-	k.ops.Rotate(x, pos, r)
-	return k.ops.Err()
-}
-
-func (k faithful) SwiGLU(dst, gateUp *device.Tensor) error {
-	k.ops.SwiGLU(dst, gateUp)
 	return k.ops.Err()
 }
 
@@ -84,11 +88,6 @@ func (k faithful) Copy(dst, src *device.Tensor) error {
 	return k.ops.Err()
 }
 
-func (k faithful) Append(cache, rows, pos, slots *device.Tensor) error {
-	k.ops.Append(cache, rows, pos, slots)
-	return k.ops.Err()
-}
-
 func (k faithful) Attend(a device.AttendArgs) error {
 	k.ops.Attend(a)
 	return k.ops.Err()
@@ -99,9 +98,9 @@ type halves struct{ faithful }
 
 func onHalves(k faithful) device.Kernels { return halves{k} }
 
-func (k halves) Rotate(x, pos *device.Tensor, r device.RoPE) error {
-	r.Pairing = device.HalfSplit
-	return k.faithful.Rotate(x, pos, r)
+func (k halves) RotateAppend(a device.RotateAppendArgs) error {
+	a.RoPE.Pairing = device.HalfSplit
+	return k.faithful.RotateAppend(a)
 }
 
 // rawLatent leaves the latent as kv_a_proj gives it.
@@ -109,11 +108,9 @@ type rawLatent struct{ faithful }
 
 func withRawLatent(k faithful) device.Kernels { return rawLatent{k} }
 
-func (k rawLatent) RMSNorm(dst, x, gamma *device.Tensor, eps float32) error {
-	if strings.HasSuffix(gamma.Name, "kv_a_layernorm.weight") {
-		return nil // in place
-	}
-	return k.faithful.RMSNorm(dst, x, gamma, eps)
+func (k rawLatent) RotateAppend(a device.RotateAppendArgs) error {
+	a.Norm = device.Norm{}
+	return k.faithful.RotateAppend(a)
 }
 
 // oneEps uses dsv2_group's rms_norm_eps for the norms of query and latent too.
@@ -121,8 +118,14 @@ type oneEps struct{ faithful }
 
 func withOneEps(k faithful) device.Kernels { return oneEps{k} }
 
-func (k oneEps) RMSNorm(dst, x, gamma *device.Tensor, _ float32) error {
-	return k.faithful.RMSNorm(dst, x, gamma, 1e-3)
+func (k oneEps) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
+	n.Eps = 1e-3
+	return k.faithful.NormLinear(dst, h, x, n, w)
+}
+
+func (k oneEps) RotateAppend(a device.RotateAppendArgs) error {
+	a.Norm.Eps = 1e-3
+	return k.faithful.RotateAppend(a)
 }
 
 // scaledAfter applies routed_scaling_factor to normalised weights as well.

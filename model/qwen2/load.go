@@ -18,7 +18,7 @@ func Load(dev device.Device, from model.Source, cfg Config, o model.Options) (*M
 	for i := range cfg.Layers {
 		m.layers = append(m.layers, loadLayer(l, cfg, i))
 	}
-	m.norm = l.Weight("model.norm.weight", cfg.Hidden)
+	m.norm = l.Norm("model.norm.weight", cfg.Hidden, cfg.Eps)
 	m.head = l.Head(m.embed, cfg.TiedHead)
 	m.s = newScratch(l, cfg, o.Rows)
 	var err error
@@ -32,14 +32,14 @@ func loadLayer(l *model.Loader, cfg Config, i int) layer {
 	p := fmt.Sprintf("model.layers.%d.", i)
 	q, kv := cfg.Heads*cfg.HeadDim, cfg.KVHeads*cfg.HeadDim
 	return layer{
-		attentionNorm: l.Weight(p+"input_layernorm.weight", cfg.Hidden),
+		attentionNorm: l.Norm(p+"input_layernorm.weight", cfg.Hidden, cfg.Eps),
 		qkv: model.Join(
 			l.Biased(p+"self_attn.q_proj", q, cfg.Hidden),
 			l.Biased(p+"self_attn.k_proj", kv, cfg.Hidden),
 			l.Biased(p+"self_attn.v_proj", kv, cfg.Hidden),
 		),
 		out:     l.Linear(p+"self_attn.o_proj", cfg.Hidden, q),
-		mlpNorm: l.Weight(p+"post_attention_layernorm.weight", cfg.Hidden),
+		mlpNorm: l.Norm(p+"post_attention_layernorm.weight", cfg.Hidden, cfg.Eps),
 		gateUp: model.Join(
 			l.Linear(p+"mlp.gate_proj", cfg.Inner, cfg.Hidden),
 			l.Linear(p+"mlp.up_proj", cfg.Inner, cfg.Hidden),

@@ -20,8 +20,8 @@ type Model struct {
 
 	embed  *device.Tensor // [vocab, hidden]
 	layers []layer
-	norm   *device.Tensor // [hidden]
-	head   device.Weight  // [vocab, hidden]
+	norm   device.Norm
+	head   device.Weight // [vocab, hidden]
 
 	s     scratch
 	rows  int
@@ -29,12 +29,12 @@ type Model struct {
 }
 
 type layer struct {
-	attentionNorm *device.Tensor // [hidden]
-	qkv           device.Weight  // q‖k‖v [(heads + 2·kv heads)·d, hidden] with bias
-	out           device.Weight  // [hidden, heads·d]
-	mlpNorm       *device.Tensor // [hidden]
-	gateUp        device.Weight  // gate‖up [2·inner, hidden]
-	down          device.Weight  // [hidden, inner]
+	attentionNorm device.Norm
+	qkv           device.Weight // q‖k‖v [(heads + 2·kv heads)·d, hidden] with bias
+	out           device.Weight // [hidden, heads·d]
+	mlpNorm       device.Norm
+	gateUp        device.Weight // gate‖up [2·inner, hidden]
+	down          device.Weight // [hidden, inner]
 	tap           string
 }
 
@@ -70,21 +70,17 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 	}
 	last := s.x.Slice(0, n-logits.Shape[0], n)
 	h := s.h.Slice(0, 0, logits.Shape[0])
-	ops.RMSNorm(h, last, m.norm, m.cfg.Eps)
+	ops.NormLinear(logits, h, last, m.norm, m.head)
 	ops.Tap("norm", h)
-	ops.Linear(logits, h, m.head)
 }
 
 // attend adds softmax(q·kᵀ/√d)·v·Wₒ to the residual.
 func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, pos *device.Tensor, kv *kvcache.Layer, attn attention.Backend) {
 	heads, kvHeads, d := m.cfg.Heads, m.cfg.KVHeads, m.cfg.HeadDim
-	ops.RMSNorm(s.h, s.x, l.attentionNorm, m.cfg.Eps)
-	ops.Linear(s.qkv, s.h, l.qkv)
+	ops.NormLinear(s.qkv, s.h, s.x, l.attentionNorm, l.qkv)
 	rows := s.qkv.Unflatten(1, heads+2*kvHeads, d)
 	q, k, v := rows.Slice(1, 0, heads), rows.Slice(1, heads, heads+kvHeads), rows.Slice(1, heads+kvHeads, heads+2*kvHeads)
-	ops.Rotate(q, pos, m.rope)
-	ops.Rotate(k, pos, m.rope)
-	kv.Append(ops, k, v, pos)
+	kv.RotateAppend(ops, device.RotateAppendArgs{Q: q, K: k, V: v, Pos: pos, RoPE: m.rope})
 	attn.Attend(ops, attention.Input{
 		Layer: i, Q: q, K: kv.K, V: kv.V, Pos: pos,
 		Out:   s.attention.Unflatten(1, heads, d),
@@ -93,11 +89,9 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, pos *device.
 	ops.LinearAdd(s.x, s.attention, l.out)
 }
 
-// mlp adds (silu(h·Wg) ⊙ h·Wu)·Wd to the residual.
+// mlp adds (silu(h·Wg) ⊙ h·Wu)·Wd to the residual, h = norm(x).
 func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
-	ops.RMSNorm(s.h, s.x, l.mlpNorm, m.cfg.Eps)
-	ops.Linear(s.gateUp, s.h, l.gateUp)
-	ops.SwiGLU(s.inner, s.gateUp)
+	ops.NormSwiGLU(s.inner, s.gateUp, s.h, s.x, l.mlpNorm, l.gateUp)
 	ops.LinearAdd(s.x, s.inner, l.down)
 }
 

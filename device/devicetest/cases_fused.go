@@ -1,0 +1,159 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+
+	"blitzen/device"
+)
+
+func fusedCases() []testCase {
+	var cs []testCase
+	for _, s := range []linearShape{
+		{1, 1, []int{1}, true},
+		{1, 17, []int{2}, false},
+		{1, 896, []int{24, 8}, true},
+		{1, 1032, []int{17, 1, 111}, true},
+		{1, 2056, []int{8}, false},
+		{2, 64, []int{63}, false},
+		{65, 112, []int{64, 8}, true},
+	} {
+		cs = append(cs, testCase{fmt.Sprintf("NormLinear/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s) }})
+	}
+	for _, s := range []linearShape{{1, 17, []int{3}, false}, {1, 1032, []int{304}, true}, {1, 64, []int{8}, false}, {7, 65, []int{17}, true}, {65, 112, []int{64}, false}} {
+		cs = append(cs, testCase{fmt.Sprintf("NormSwiGLU/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s) }})
+	}
+	for _, s := range []placeShape{
+		{tokens: 1, heads: 14, kv: 2, d: 64, dk: 64, dv: 64, mapped: 9},
+		{tokens: 1, heads: 2, kv: 1, d: 8, dk: 8, dv: 8},
+		{tokens: 1, heads: 16, kv: 1, d: 64, dk: 576, norm: true, turned: true, pairing: device.Interleaved, mapped: 17},
+		{tokens: 7, heads: 3, kv: 1, d: 4, dk: 12, norm: true, turned: true, pairing: device.Interleaved},
+		{tokens: 17, heads: 4, kv: 4, d: 16, dk: 40, dv: 17, norm: true, mapped: 30},
+		{tokens: 2, heads: 6, kv: 2, d: 10, dk: 23, dv: 5, turned: true},
+	} {
+		cs = append(cs, testCase{fmt.Sprintf("RotateAppend/%d tokens, %d of %d heads, %d of %d, %d mapped", s.tokens, s.heads, s.kv, s.d, s.dk, s.mapped),
+			func(b *bench) { rotateAppend(b, s) }})
+	}
+	return cs
+}
+
+// normedShape is the data of a product with normalised rows.
+type normedShape struct {
+	x, h *device.Tensor
+	norm device.Norm
+	w    device.Weight
+	outs int
+	big  float64   // largest result
+	tol  tolerance // of a float32 result
+}
+
+// normed makes rows, a norm and a weight of `copies` times the outputs. Rows are
+// rounded before they are multiplied: the products' errors add up as a random
+// walk.
+func (b *bench) normed(s linearShape, copies int) normedShape {
+	const eps = 1e-3
+	values, gamma := b.normal(s.tokens*s.in, 0.1), b.kept(device.BF16, b.normal(s.in, 1))
+	n := normedShape{x: b.tensor("x", device.F32, values, s.tokens, s.in), h: b.blank("h", b.act(), s.tokens, s.in)}
+	n.norm = device.Norm{Gamma: b.weight("gamma", device.BF16, gamma, s.in), Eps: eps}
+	h := make([]float64, len(values))
+	for t := range s.tokens {
+		row := values[t*s.in:][:s.in]
+		root := math.Sqrt(dot(row, row)/float64(s.in) + eps)
+		for i := range row {
+			h[t*s.in+i] = row[i] / root * gamma[i]
+		}
+	}
+	wNorm, bias := 0.0, 0.0
+	for range copies {
+		for i, out := range s.out {
+			w := b.normal(out*s.in, 1/math.Sqrt(float64(s.in)))
+			wNorm = max(wNorm, maxNorm(w, s.in))
+			n.w.Parts = append(n.w.Parts, b.weight(fmt.Sprint("w", i), device.BF16, w, out, s.in))
+			if s.bias {
+				v := b.normal(out, 1)
+				bias = max(bias, maxAbs(v))
+				n.w.Bias = append(n.w.Bias, b.weight(fmt.Sprint("bias", i), device.BF16, v, out))
+			}
+			n.outs += out
+			for t := range s.tokens {
+				for o := range out {
+					n.big = max(n.big, math.Abs(dot(h[t*s.in:][:s.in], w[o*s.in:][:s.in])))
+				}
+			}
+		}
+	}
+	n.big += bias
+	product := maxNorm(h, s.in) * wNorm
+	n.tol = tolerance{round: unit(device.F32), abs: f32Error(product+bias) + safety*unit(b.act())*product/math.Sqrt(float64(s.in))}
+	return n
+}
+
+func normLinear(b *bench, s linearShape) {
+	n := b.normed(s, 1)
+	dst, wide, h := b.blank("dst", b.act(), s.tokens, n.outs), b.blank("wide", device.F32, s.tokens, n.outs), b.blank("h2", b.act(), s.tokens, s.in)
+	b.want("h", n.h, normTolerance(b.act()))
+	b.want("h2", h, normTolerance(b.act()))
+	b.want("wide", wide, n.tol)
+	b.want("dst", dst, tolerance{round: unit(b.act()), abs: n.tol.abs})
+	b.run(func(o *device.Ops) {
+		o.NormLinear(dst, n.h, n.x, n.norm, n.w)
+		o.NormLinear(wide, h, n.x, n.norm, n.w)
+	})
+}
+
+func normSwiGLU(b *bench, s linearShape) {
+	n := b.normed(s, 2)
+	dst, gateUp := b.blank("dst", b.act(), s.tokens, n.outs/2), b.blank("gateUp", b.act(), s.tokens, n.outs)
+	b.want("h", n.h, normTolerance(b.act()))
+	b.want("gateUp", gateUp, tolerance{round: unit(b.act()), abs: n.tol.abs})
+	// |silu(g)| ≤ |g| and its slope is below 1.1; g and u may have been rounded.
+	e := n.tol.abs + unit(b.act())*n.big
+	b.want("dst", dst, tolerance{round: unit(b.act()), abs: 2.1*n.big*e + f32Error(n.big*n.big)})
+	b.run(func(o *device.Ops) { o.NormSwiGLU(dst, gateUp, n.h, n.x, n.norm, n.w) })
+}
+
+type placeShape struct {
+	tokens, heads, kv, d, dk, dv, mapped int
+	norm, turned                         bool
+	pairing                              device.Pairing
+}
+
+// rotateAppend takes queries, keys and values out of one matrix, as models do.
+func rotateAppend(b *bench, s placeShape) {
+	const capacity = 65
+	values := b.normal(s.tokens*(s.heads*s.d+s.kv*(s.dk+s.dv)), 1)
+	all := b.tensor("rows", b.act(), values, s.tokens, s.heads*s.d+s.kv*(s.dk+s.dv))
+	cut := func(from, heads, d int) *device.Tensor {
+		return all.Slice(1, from, from+heads*d).Unflatten(1, heads, d)
+	}
+	freq := make([]float64, s.d/2)
+	for i := range freq {
+		freq[i] = math.Pow(10000, -2*float64(i)/float64(s.d))
+	}
+	rows := func(name string, d int) *device.Tensor {
+		return b.tensor(name, b.act(), b.withNaNs(b.normal(s.kv*capacity*d, 1)), s.kv, capacity, d)
+	}
+	a := device.RotateAppendArgs{
+		Q: cut(0, s.heads, s.d), K: cut(s.heads*s.d, s.kv, s.dk), Keys: rows("keys", s.dk), Pos: b.ints("pos", b.rng.Perm(capacity)[:s.tokens], s.tokens),
+		RoPE: device.RoPE{InvFreq: b.tensor("invFreq", device.F32, freq, s.d/2), Scale: 1.25, Pairing: s.pairing},
+	}
+	tol := stored(b.act(), 1.25*maxAbs(values))
+	if s.norm {
+		a.Norm = device.Norm{Gamma: b.weight("gamma", device.BF16, b.normal(s.dk-s.d, 1), s.dk-s.d), Eps: 1e-2}
+		tol.ofMax = normTolerance(b.act()).ofMax
+	}
+	if s.dv > 0 {
+		a.V, a.Values = cut(s.heads*s.d+s.kv*s.dk, s.kv, s.dv), rows("values", s.dv)
+		b.want("values", a.Values, tolerance{})
+	}
+	if s.turned {
+		a.Turned = b.blank("turned", b.act(), s.tokens, s.heads, s.d)
+		b.want("turned", a.Turned, tol)
+	}
+	if s.mapped > 0 {
+		a.Slots = b.ints("slots", b.permutations(s.kv, s.mapped), s.kv, s.mapped)
+	}
+	b.want("rows", all, tol)
+	b.want("keys", a.Keys, tol)
+	b.run(func(o *device.Ops) { o.RotateAppend(a) })
+}
