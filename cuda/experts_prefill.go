@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"blitzen/cuda/driver"
 	"blitzen/device"
@@ -31,6 +32,9 @@ func expertsForTensorCores(a device.ExpertsArgs, width int) bool {
 		return true
 	}
 	for _, e := range a.Experts {
+		if slices.ContainsFunc(slices.Concat(e.GateUp.Bias, e.Down.Bias), func(b *device.Tensor) bool { return b.DType != device.BF16 }) {
+			return false
+		}
 		if e.GateUp.Out() != 2*width || !wide(e.GateUp.Parts...) || !wide(e.Down.Parts...) {
 			return false
 		}

@@ -83,6 +83,9 @@ const widenMost = 128 << 20
 
 // linearInt8 multiplies rows by a weight of which some parts are signed bytes.
 func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) error {
+	if x.Shape[0] <= fewTokens && onlyInt8(w) {
+		return k.gemvInt8(dst, x, w, add, k.gemvInt8Shape(w.Out(), x.Shape[1]))
+	}
 	column := 0
 	for i, part := range w.Parts {
 		one := device.Weight{Parts: []*device.Tensor{part}}
@@ -98,11 +101,24 @@ func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) e
 	return nil
 }
 
+// onlyInt8 reports whether one launch can take all parts.
+func onlyInt8(w device.Weight) bool {
+	for i, p := range w.Parts {
+		if p.DType != device.I8 || len(w.Bias) > 0 && w.Bias[i].DType != w.Bias[0].DType {
+			return false
+		}
+	}
+	return len(w.Parts) <= gemvParts
+}
+
 // linearPartInt8 widens signed bytes, some rows at a time, and multiplies.
 func (k *kernels) linearPartInt8(dst, x *device.Tensor, w device.Weight, add bool) error {
 	part := w.Parts[0]
-	if part.DType != device.I8 {
+	switch {
+	case part.DType != device.I8:
 		return k.Linear(dst, x, w, add)
+	case x.Shape[0] <= fewTokens:
+		return k.linearInt8(dst, x, w, add)
 	}
 	rows := max(1, widenMost/max(part.Shape[1], 1))
 	for from := 0; from < part.Shape[0]; from += rows {
@@ -122,7 +138,7 @@ func (k *kernels) linearPartInt8(dst, x *device.Tensor, w device.Weight, add boo
 	return nil
 }
 
-// headLinearInt8 is HeadLinear with signed bytes.
+// headLinearInt8 is HeadLinear with signed bytes for many tokens.
 func (k *kernels) headLinearInt8(dst, x, w *device.Tensor, transpose bool) error {
 	wide, err := k.widened(w, x.DType)
 	if err != nil {

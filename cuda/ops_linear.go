@@ -231,20 +231,21 @@ func tiles(a matmulArgs, batch int) driver.Grid {
 
 type headLinearArgs struct {
 	dst, x, w cube
+	scale     mat
 	in, outs  int32
 }
 
 // HeadLinear implements device.Kernels.
 func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	tokens, heads, in, outs := x.Shape[0], x.Shape[1], x.Shape[2], dst.Shape[2]
-	if w.DType == device.I8 {
+	if tokens > fewTokens && w.DType == device.I8 {
 		return k.headLinearInt8(dst, x, w, transpose)
 	}
 	if tokens > fewTokens {
 		return k.headTiles(dst, x, w, transpose)
 	}
 	c := k.call("head_linear").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType)
-	args := headLinearArgs{c.cube(dst), c.cube(x), c.cube(w), int32(in), int32(outs)}
+	args := headLinearArgs{c.cube(dst), c.cube(x), c.cube(w), c.mat(w.Scale), int32(in), int32(outs)}
 	kernel, vector, columns := "direct", vectorOf(16/w.DType.Size(), w, x), threads/32
 	if transpose {
 		vector = vectorOf(16/w.DType.Size(), w)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"blitzen/cuda/driver"
@@ -67,8 +68,8 @@ func (k *kernels) Experts(a device.ExpertsArgs) error {
 		width = max(width, e.GateUp.Out()/2)
 	}
 	switch {
-	case a.Experts[0].Down.Parts[0].DType == device.I8:
-		return k.expertsMany(a, width)
+	case a.X.Shape[0] <= fewTokens && a.Experts[0].Down.Parts[0].DType == device.I8:
+		return k.expertsFewInt8(a, width, fewInt8)
 	case a.X.Shape[0] <= fewTokens:
 		return k.expertsFew(a, width)
 	case k.card.capability == hopper && expertsForTensorCores(a, width):
@@ -78,10 +79,18 @@ func (k *kernels) Experts(a device.ExpertsArgs) error {
 	}
 }
 
+// biasesOf is the type of an expert's biases; F32 without any.
+func biasesOf(e device.Expert) device.DType {
+	for _, b := range slices.Concat(e.Down.Bias, e.GateUp.Bias) {
+		return b.DType
+	}
+	return device.F32
+}
+
 // expertTypes sets the macros of expert.cuh.
 func (c *call) expertTypes(a device.ExpertsArgs) *call {
 	e := a.Experts[0]
-	return c.as("DST", a.Dst.DType).as("SRC", a.X.DType).as("W", e.Down.Parts[0].DType).as("BIAS", biasType(e.Down))
+	return c.as("DST", a.Dst.DType).as("SRC", a.X.DType).as("W", e.Down.Parts[0].DType).as("BIAS", biasesOf(e))
 }
 
 func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
@@ -196,22 +205,27 @@ func (c *call) expert(e, first device.Expert) (expert, error) {
 		gateLD: int64(gate.Stride[0]), upLD: int64(up.Stride[0]), downLD: int64(down.Stride[0]), width: int64(width),
 	}
 	r.gateScale, r.upScale, r.downScale = c.vec(gate.Scale), c.vec(up.Scale), c.vec(down.Scale)
-	types := []device.DType{gate.DType, up.DType, down.DType}
+	types, biases := []device.DType{gate.DType, up.DType, down.DType}, []device.DType(nil)
 	if len(e.GateUp.Bias) > 0 {
 		b, c2 := e.GateUp.Bias[0], e.GateUp.Bias[len(e.GateUp.Bias)-1]
 		if len(e.GateUp.Bias) == 1 {
 			b, c2 = b.Slice(0, 0, width), b.Slice(0, width, 2*width)
 		}
 		r.gateBias, r.upBias = c.vec(b), c.vec(c2)
-		types = append(types, b.DType, c2.DType)
+		biases = append(biases, b.DType, c2.DType)
 	}
 	if len(e.Down.Bias) > 0 {
 		r.downBias = c.vec(e.Down.Bias[0])
-		types = append(types, e.Down.Bias[0].DType)
+		biases = append(biases, e.Down.Bias[0].DType)
 	}
 	for _, t := range types {
 		if t != first.Down.Parts[0].DType {
 			return r, fmt.Errorf("weights are %v and %v; all must have one type", t, first.Down.Parts[0].DType)
+		}
+	}
+	for _, t := range biases {
+		if t != biasesOf(first) {
+			return r, fmt.Errorf("biases are %v and %v; all must have one type", t, biasesOf(first))
 		}
 	}
 	return r, nil

@@ -5,11 +5,13 @@
 // threads of a block share LANES·VEC outputs and take the inputs in turn).
 // Sums in float32.
 #include "early.cuh"
+#include "int8.cuh"
 
 struct Args {
 	Cube<DST> dst;
 	Cube<const SRC> x;
 	Cube<const W> w;
+	Mat<const float> scale; // of the rows of signed bytes; else null
 	int in, outs;
 };
 
@@ -37,15 +39,17 @@ extern "C" __global__ void __launch_bounds__(256) direct(PARAM)
 			if (i >= a.in)
 				break;
 			Vec<SRC, VEC> y = *(const Vec<SRC, VEC> *)(x + i);
+			float z[VEC];
+			widen(v[n], z);
 #pragma unroll
 			for (int j = 0; j < VEC; j++)
-				sum += f32(y.at[j]) * f32(v[n].at[j]);
+				sum += f32(y.at[j]) * z[j];
 			if (next < a.in)
 				v[n] = stream<W, VEC>(w + next);
 		}
 	sum = warp_sum(sum);
 	if (lane_id() == 0)
-		a.dst.row(t, h)[o] = to<DST>(sum);
+		a.dst.row(t, h)[o] = to<DST>(a.scale.p ? a.scale.row(h)[o] * sum : sum);
 }
 
 #define LANES 16 // threads beside each other
@@ -74,10 +78,13 @@ extern "C" __global__ void __launch_bounds__(256) transposed(PARAM)
 			int i = at + n * ROWS, next = i + DEEP * ROWS;
 			if (i >= a.in)
 				break;
-			float y = f32(x[i]);
+			float y = f32(x[i]), z[VEC];
+			if (a.scale.p)
+				y *= a.scale.row(h)[i];
+			widen(v[n], z);
 #pragma unroll
 			for (int j = 0; j < VEC; j++)
-				sum[j] += y * f32(v[n].at[j]);
+				sum[j] += y * z[j];
 			if (next < a.in)
 				v[n] = stream<W, VEC>(w + next * a.w.s1);
 		}

@@ -12,6 +12,13 @@ __device__ inline void widen4(u32 word, float *y)
 		y[i] = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + i)) - 8388736.f;
 }
 
+template <class T, int N> __device__ inline void widen(const Vec<T, N> &v, float (&y)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		y[i] = f32(v.at[i]);
+}
+
 template <int N> __device__ inline void widen(const Vec<i8, N> &v, float (&y)[N])
 {
 	if constexpr (N % 4 == 0) {

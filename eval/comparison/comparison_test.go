@@ -35,7 +35,9 @@ func read(t *testing.T, chunk int) comparison.Prompt {
 	dev := modeltest.Host(t)
 	cfg, err := qwen2.ReadConfig(modeltest.Fields(t, needle, "config.json"))
 	modeltest.Check(t, err)
-	m := modeltest.Load(t, needle, func(ck *weights.Checkpoint) (model.Model, error) { return qwen2.Load(dev, ck, cfg, model.Options{Rows: 512}) })
+	m := modeltest.Load(t, needle, func(ck *weights.Checkpoint) (model.Model, error) {
+		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 512})
+	})
 	s, err := decode.New(dev, m, decode.Options{Capacity: length + steps, Sampling: sample.Greedy(), Chunk: chunk})
 	modeltest.Check(t, err)
 	t.Cleanup(s.Close)
