@@ -87,14 +87,14 @@ func (c *compared) printDivergence(w io.Writer) error {
 	line("Maximum KLD", figure(d.KLD.Maximum), estimate(all.MaximumKLD))
 	line("99.9% KLD", figure(d.KLD.P999), estimate(all.P999KLD))
 	line("Median KLD", figure(d.KLD.Median), estimate(all.MedianKLD))
-	line("Mean Δp", percents(d.MeanDeltaP), percents(all.MeanDeltaP))
-	line("RMS Δp", percents(d.RMSDeltaP), percents(all.RMSDeltaP))
-	line("Same top p", percents(d.SameTop), percents(all.SameTop))
+	line("Mean Δp", shareEstimate(d.MeanDeltaP), shareEstimate(all.MeanDeltaP))
+	line("RMS Δp", shareEstimate(d.RMSDeltaP), shareEstimate(all.RMSDeltaP))
+	line("Same top p", shareEstimate(d.SameTop), shareEstimate(all.SameTop))
 	line("RMS logit error", estimate(d.RMSLogit), estimate(all.RMSLogit))
 	line("First differing token", one.differs(), "")
-	line("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), percents(all.MatchRate))
-	line("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percent(all.AccessPercent))
-	line("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percent(all.BytesPercent))
+	line("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), shareEstimate(all.MatchRate))
+	line("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percentEstimate(all.AccessPercent))
+	line("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percentEstimate(all.BytesPercent))
 	for layer, e := range one.OutputErrors {
 		line(fmt.Sprintf("Attention output error, layer %d", layer), figure(e), estimate(all.OutputErrors[layer]))
 	}
@@ -113,12 +113,12 @@ func estimate(e divergence.Estimate) string {
 	return figure(e.Value) + " ± " + figure(e.Error)
 }
 
-// percents prints an estimate of a share.
-func percents(e divergence.Estimate) string {
-	return percent(divergence.Estimate{Value: 100 * e.Value, Error: 100 * e.Error})
+// shareEstimate prints an estimate of a share.
+func shareEstimate(e divergence.Estimate) string {
+	return percentEstimate(divergence.Estimate{Value: 100 * e.Value, Error: 100 * e.Error})
 }
 
-func percent(e divergence.Estimate) string { return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error) }
+func percentEstimate(e divergence.Estimate) string { return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error) }
 
 // figure has six decimals, as llama-perplexity prints, or three digits where
 // that would show next to nothing.
