@@ -55,18 +55,18 @@ type Selecting interface {
 // heads, beside what dense attention would have read on the same trajectory.
 // Prefill and the building of teams are not counted.
 type Access struct {
-	Routed int64 // representatives scored
-	Rows   int64 // distinct prompt rows read by the union of the query heads
-	Suffix int64 // rows of generated tokens
-	Values int64 // distinct values read without their keys, which count as routed
-	Dense  int64 // rows that exact attention would read
+	Routed int64 `json:"routed"` // representatives scored
+	Rows   int64 `json:"rows"`   // distinct prompt rows read by the union of the query heads
+	Suffix int64 `json:"suffix"` // rows of generated tokens
+	Values int64 `json:"values"` // distinct values read without their keys, which count as routed
+	Dense  int64 `json:"dense"`  // rows that exact attention would read
 
-	RoutedBytes int64 // of one routed row, as stored
-	RowBytes    int64 // of one row, key and value, as stored
-	ValueBytes  int64 // of one value, as stored
+	RoutedBytes int64 `json:"routed_bytes"` // of one routed row, as stored
+	RowBytes    int64 `json:"row_bytes"`    // of one row, key and value, as stored
+	ValueBytes  int64 `json:"value_bytes"`  // of one value, as stored
 	// Vectors is how many vectors a row counts for: 2, a key and a value
 	// (Eq. 13), or 1 where a latent is both (Eq. 14). A routed row counts 1.
-	Vectors int64
+	Vectors int64 `json:"vectors"`
 }
 
 // Percent is KV access in the paper's units: Eq. 13, 100·(m + 2(u + e)) / 2N',

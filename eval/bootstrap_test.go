@@ -48,3 +48,36 @@ func TestBootstrapBinomial(t *testing.T) {
 		}
 	}
 }
+
+// Tasks weigh the same however many prompts they have, and prompts are drawn
+// within them: a task without spread adds none.
+func TestMeanOfTasks(t *testing.T) {
+	one, two := []float64{1, 1, 1, 1}, []float64{0, 1}
+	got := Mean([][]float64{one, two}, 3)
+	if got.Mean != 0.75 || got.Low != 0.5 || got.High != 1 || got.Half() != 0.25 {
+		t.Errorf("%+v, want 0.75, 0.5 to 1", got)
+	}
+	if none := Mean([][]float64{one, nil}, 3); !math.IsNaN(none.Mean) {
+		t.Errorf("a task without prompts: %+v", none)
+	}
+}
+
+// Pairs are kept: equal values differ by nothing, and a share of itself is one,
+// without spread; a constant loss has the spread of nothing either.
+func TestPairs(t *testing.T) {
+	a := [][]float64{{1, 0, 1, 1, 0.5}, {0.25, 1}}
+	b := [][]float64{{0.5, -0.5, 0.5, 0.5, 0}, {-0.25, 0.5}}
+	if d := Difference(a, a, 1); d != (Interval{}) {
+		t.Errorf("difference to itself %+v", d)
+	}
+	if r := Ratio(a, a, 1); r != (Interval{1, 1, 1}) {
+		t.Errorf("share of itself %+v", r)
+	}
+	// 7 additions of values below 1 round to a few times 2^-53.
+	if d := Difference(a, b, 1); math.Abs(d.Mean-0.5) > 1e-15 || math.Abs(d.Low-0.5) > 1e-15 || math.Abs(d.High-0.5) > 1e-15 {
+		t.Errorf("difference %+v, want 0.5 without spread", d)
+	}
+	if r := Ratio(a, [][]float64{{0, 0, 0, 0, 0}, {0, 0}}, 1); !math.IsInf(r.Mean, 1) || !math.IsNaN(r.Low) {
+		t.Errorf("share of nothing %+v", r)
+	}
+}

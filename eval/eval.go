@@ -1,19 +1,9 @@
-// Package eval makes test prompts whose right answer is known and scores what
-// a model answers. It knows nothing of models or tokenizers: whoever asks for
-// a prompt of a given length passes a function that counts tokens.
+// Package eval makes test prompts whose right answer is known, scores what a
+// model answers, keeps the answers and says how sure the figures are. It knows
+// nothing of models or tokenizers: whoever asks for a prompt of a given length
+// passes a function that counts tokens.
 //
 // A prompt is a [Row]; rows are kept as JSONL, one a line, so that prompts
-// from elsewhere can be read beside our own.
+// from elsewhere can be read beside our own. An answer is an [Answer], a line
+// of a results file ([Log]); [Summarise] turns answers into figures.
 package eval
-
-import "strings"
-
-// ScorerExact is the [Row.Scorer] of rows that [ExactAnswer] scores.
-const ScorerExact = "exact"
-
-// ExactAnswer reports whether prediction, the text generated up to the end
-// token, is the row's only reference answer once white space around it is
-// removed.
-func ExactAnswer(prediction string, row Row) bool {
-	return len(row.Outputs) == 1 && strings.TrimSpace(prediction) == row.Outputs[0]
-}

@@ -13,31 +13,41 @@ import (
 // Row is one prompt with its reference answers.
 type Row struct {
 	Index        int      `json:"index"`
-	ID           string   `json:"id"`            // names the row among all rows of all tasks
-	Input        string   `json:"input"`         // the user's message, before any chat template
-	Outputs      []string `json:"outputs"`       // reference answers
-	AnswerPrefix string   `json:"answer_prefix"` // the answer's given beginning, put after the prompt
+	ID           string   `json:"id"`             // names the row among all rows of all tasks
+	Task         string   `json:"task,omitempty"` // rows of one task are averaged together
+	Input        string   `json:"input"`          // the user's message, before any chat template
+	Outputs      []string `json:"outputs"`        // reference answers
+	AnswerPrefix string   `json:"answer_prefix"`  // the answer's given beginning, put after the prompt
 	Scorer       string   `json:"scorer"`
-	Length       int      `json:"length"`          // tokens, as the row's task counts them
-	Codes        int      `json:"codes,omitempty"` // access codes in Input
+	Length       int      `json:"length"`               // tokens, as the row's task counts them
+	MaxTokens    int      `json:"max_tokens,omitempty"` // the longest answer; 0 leaves it open
+	Codes        int      `json:"codes,omitempty"`      // access codes in Input
+	Line         int      `json:"-"`                    // of the file that it was read from, from 1
 }
 
 // ReadRows reads JSONL: one row a line, in UTF-8, of any length. Blank lines
-// are passed over and unknown fields ignored. An error names the line.
-func ReadRows(r io.Reader) ([]Row, error) {
+// are passed over and unknown fields ignored. An error names the line; bad
+// takes those of single rows, which are then left out, or is nil, and the first
+// ends the reading.
+func ReadRows(r io.Reader, bad func(error)) ([]Row, error) {
 	var rows []Row
 	lines := bufio.NewReader(r)
 	for number := 1; ; number++ {
 		line, end := lines.ReadBytes('\n')
 		if end != nil && !errors.Is(end, io.EOF) {
-			return nil, fmt.Errorf("rows: line %d: %w", number, end)
+			return nil, fmt.Errorf("line %d: %w", number, end)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			row, err := parseRow(line)
-			if err != nil {
-				return nil, fmt.Errorf("rows: line %d: %w", number, err)
+			row.Line = number
+			switch {
+			case err == nil:
+				rows = append(rows, row)
+			case bad == nil:
+				return nil, fmt.Errorf("line %d: %w", number, err)
+			default:
+				bad(fmt.Errorf("line %d: %w", number, err))
 			}
-			rows = append(rows, row)
 		}
 		if end != nil {
 			return rows, nil
@@ -60,6 +70,12 @@ func parseRow(line []byte) (Row, error) {
 	if len(row.Outputs) == 0 {
 		return row, errors.New(`no "outputs": a row needs at least one reference answer`)
 	}
+	if row.MaxTokens < 0 {
+		return row, fmt.Errorf("max_tokens is %d: want at least 1, or 0 to leave it open", row.MaxTokens)
+	}
+	if row.Scorer != "" {
+		return row, CheckScorer(row.Scorer)
+	}
 	return row, nil
 }
 
@@ -70,7 +86,7 @@ func WriteRows(w io.Writer, rows []Row) error {
 	out.SetEscapeHTML(false) // keep < and & of a prompt readable
 	for i, row := range rows {
 		if err := out.Encode(row); err != nil {
-			return fmt.Errorf("rows: line %d: %w", i+1, err)
+			return fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	return nil

@@ -23,9 +23,12 @@ func TestRowsRoundTrip(t *testing.T) {
 	if !strings.Contains(file.String(), "one <b> & two") {
 		t.Errorf("characters of HTML are escaped: %.80s", file.String())
 	}
-	got, err := ReadRows(&file)
+	got, err := ReadRows(&file, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range rows {
+		rows[i].Line = i + 1
 	}
 	if !reflect.DeepEqual(got, rows) {
 		t.Errorf("read other rows than were written: %.200v", got)
@@ -38,21 +41,33 @@ func TestReadRows(t *testing.T) {
 		"no last newline": foreign + "\n" + foreign,
 		"blank lines":     "\n" + foreign + "\r\n \n" + foreign + "\n\n",
 	} {
-		if rows, err := ReadRows(strings.NewReader(file)); err != nil || len(rows) != 2 || rows[1].Index != 3 {
+		if rows, err := ReadRows(strings.NewReader(file), nil); err != nil || len(rows) != 2 || rows[1].Index != 3 {
 			t.Errorf("%s: rows %v, error %v", name, rows, err)
 		}
 	}
 	for name, c := range map[string]struct{ file, want string }{
-		"syntax":     {foreign + "\n\n{\"input\": ", "rows: line 3: unexpected end"},
-		"two a line": {foreign + foreign, "rows: line 1: invalid character"},
-		"type":       {`{"input": "q", "outputs": "a"}`, "rows: line 1: json: cannot unmarshal string"},
-		"no input":   {foreign + "\n" + `{"outputs": ["a"]}`, `rows: line 2: no "input"`},
-		"no outputs": {`{"input": "q"}`, `rows: line 1: no "outputs"`},
-		"encoding":   {"{\"input\": \"\xff\", \"outputs\": [\"a\"]}", "rows: line 1: not UTF-8"},
+		"syntax":     {foreign + "\n\n{\"input\": ", "line 3: unexpected end"},
+		"two a line": {foreign + foreign, "line 1: invalid character"},
+		"type":       {`{"input": "q", "outputs": "a"}`, "line 1: json: cannot unmarshal string"},
+		"no input":   {foreign + "\n" + `{"outputs": ["a"]}`, `line 2: no "input"`},
+		"no outputs": {`{"input": "q"}`, `line 1: no "outputs"`},
+		"scorer":     {`{"input": "q", "outputs": ["a"], "scorer": "f1"}`, `line 1: scorer "f1": want one of choice`},
+		"max tokens": {`{"input": "q", "outputs": ["a"], "max_tokens": -2}`, "line 1: max_tokens is -2: want at least 1"},
+		"encoding":   {"{\"input\": \"\xff\", \"outputs\": [\"a\"]}", "line 1: not UTF-8"},
 	} {
-		if _, err := ReadRows(strings.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadRows(strings.NewReader(c.file), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q in it", name, err, c.want)
 		}
+	}
+}
+
+// Bad rows are named and left out, if asked; the others stay.
+func TestReadRowsSkips(t *testing.T) {
+	const good = `{"input": "q", "outputs": ["a"]}`
+	var named []string
+	rows, err := ReadRows(strings.NewReader(good+"\n{\n\n"+good+"\n{}\n"), func(err error) { named = append(named, err.Error()) })
+	if err != nil || len(rows) != 2 || rows[1].Line != 4 || len(named) != 2 || !strings.HasPrefix(named[0], "line 2: ") || !strings.HasPrefix(named[1], "line 5: no ") {
+		t.Errorf("rows %v, named %q, error %v", rows, named, err)
 	}
 }
 
@@ -74,7 +89,7 @@ func FuzzReadRows(f *testing.F) {
 	f.Add([]byte(`{"index":1,"id":"a","input":"q","outputs":["a","b"],"answer_prefix":" A","scorer":"exact","length":3,"codes":8}`))
 	f.Add([]byte("\n{\"input\":\"\\ud800\",\"outputs\":[\"\"]}\r\n{}"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		rows, err := ReadRows(bytes.NewReader(file))
+		rows, err := ReadRows(bytes.NewReader(file), nil)
 		if err != nil {
 			return
 		}
@@ -82,7 +97,10 @@ func FuzzReadRows(f *testing.F) {
 		if err := WriteRows(&again, rows); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadRows(&again)
+		got, err := ReadRows(&again, nil)
+		for i := range rows {
+			rows[i].Line = i + 1
+		}
 		if err != nil || !reflect.DeepEqual(got, rows) {
 			t.Fatalf("rows %v became %v (error %v)", rows, got, err)
 		}

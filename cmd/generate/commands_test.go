@@ -102,40 +102,6 @@ func TestComparePromptFlags(t *testing.T) {
 	}
 }
 
-func TestEvaluate(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "answers.jsonl")
-	o := answer(t, "", "evaluate", needle, "--length", "160", "--codes", "2", "--samples", "2", "--parents", "contiguous,kmeans", "--budget", "64,512", "-o", file)
-	for _, row := range []string{"| dense ", "| santapp (contiguous, S 64) ", "| santapp (contiguous, S 512) ", "| santapp (kmeans, S 64) ", "| santapp (kmeans, S 512) "} {
-		if strings.Count(o.out, row) != 1 {
-			t.Errorf("row %q in\n%s", row, o.out)
-		}
-	}
-	if !strings.Contains(o.errors, "2 of 2 prompts") {
-		t.Errorf("stderr %q", o.errors)
-	}
-	records := strings.Split(strings.TrimSpace(read(t, file)), "\n")
-	if len(records) != 10 {
-		t.Fatalf("%d records", len(records))
-	}
-	seeds := map[uint64]bool{}
-	for _, line := range records {
-		var r struct {
-			ID, Text, Expected string
-			Exact              bool
-			Attention          struct{ Seed *uint64 }
-		}
-		if err := json.Unmarshal([]byte(line), &r); err != nil || r.ID == "" || r.Expected == "" {
-			t.Errorf("%v: %s", err, line)
-		}
-		if r.Attention.Seed != nil {
-			seeds[*r.Attention.Seed] = true
-		}
-	}
-	if len(seeds) != 2 {
-		t.Errorf("%d attention seeds for 2 prompts", len(seeds))
-	}
-}
-
 func TestBench(t *testing.T) {
 	args := []string{"bench", tiny + "qwen2_tied_gqa", "-p", "8,16", "-n", "2", "-r", "2", "--budget", "4"}
 	var rows []struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,9 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	}
 }
 
+// startsFlag matches the first line of a flag's help; others continue it.
+var startsFlag = regexp.MustCompile(`^ {2,6}-`)
+
 // printFlags writes a line for each flag, all in the same columns.
 func printFlags(w io.Writer, flags *pflag.FlagSet) {
 	lines := strings.Split(flags.FlagUsages(), "\n")
@@ -63,7 +67,11 @@ func printFlags(w io.Writer, flags *pflag.FlagSet) {
 			heading = group
 			fmt.Fprintf(w, "\n%s:\n", heading)
 		}
-		fmt.Fprintln(w, lines[0])
-		lines = lines[1:]
+		end := 1
+		for end < len(lines) && !startsFlag.MatchString(lines[end]) {
+			end++
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(lines[:end], "\n"), "\n"))
+		lines = lines[end:]
 	})
 }

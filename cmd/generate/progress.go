@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -44,4 +45,31 @@ func (p *progress) done() {
 		p.bar.Clear()
 		p.bar = nil
 	}
+}
+
+// timeLeft tells how far a run is and about how long the rest takes.
+type timeLeft struct {
+	w        io.Writer
+	start    time.Time
+	last     time.Time
+	done, of int
+	every    time.Duration // the least time between two lines
+}
+
+func newTimeLeft(w io.Writer, of int) *timeLeft {
+	now := time.Now()
+	return &timeLeft{w: w, start: now, last: now, of: of, every: 2 * time.Second}
+}
+
+// step counts one prompt as done.
+func (c *timeLeft) step() {
+	c.done++
+	now := time.Now()
+	if c.done < c.of && now.Sub(c.last) < c.every {
+		return
+	}
+	c.last = now
+	spent := now.Sub(c.start)
+	left := spent / time.Duration(c.done) * time.Duration(c.of-c.done)
+	fmt.Fprintf(c.w, "%d of %d prompts, %v, about %v left\n", c.done, c.of, spent.Round(time.Second), left.Round(time.Second))
 }

@@ -25,12 +25,18 @@ type promptFlags struct {
 	system            string
 	raw               bool
 	template          string
+	prefill           string // the given beginning of the answer
 }
 
 func (p *promptFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&p.prompt, "prompt", "p", "", "the prompt as `TEXT`; - reads stdin, as does no prompt at all")
 	f.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE`, byte for byte")
 	f.StringVar(&p.ids, "prompt-ids", "", "token `IDS` in place of a text: 1,2,3 or @FILE")
+	p.registerTemplate(f)
+}
+
+// registerTemplate is for commands that make the prompts themselves.
+func (p *promptFlags) registerTemplate(f *pflag.FlagSet) {
 	f.StringVar(&p.system, "system-prompt", "", "system message `TEXT`, placed by the chat template")
 	f.BoolVar(&p.raw, "raw", false, "the prompt is all the model reads: no chat template")
 	f.StringVar(&p.template, "chat-template", "", "Jinja `FILE` to use in place of the checkpoint's chat template")
@@ -128,7 +134,7 @@ func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, nam
 		if f.Changed("system-prompt") {
 			return nil, "", usagef("--system-prompt needs a chat template, but %s", how)
 		}
-		ids, err = tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: true})
+		ids, err = tok.Encode(text+p.prefill, tokenizer.EncodeOptions{AddSpecial: true})
 		return ids, how, asPrompt(err)
 	}
 	var messages []tokenizer.Message
@@ -136,7 +142,7 @@ func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, nam
 		messages = append(messages, tokenizer.Message{Role: "system", Content: p.system})
 	}
 	messages = append(messages, tokenizer.Message{Role: "user", Content: text})
-	ids, err = tok.EncodeChat(messages, tokenizer.ChatOptions{Template: template, AddGenerationPrompt: true})
+	ids, err = tok.EncodeChat(messages, tokenizer.ChatOptions{Template: template, AddGenerationPrompt: true, Prefill: p.prefill})
 	return ids, how, asPrompt(err)
 }
 

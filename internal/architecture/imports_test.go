@@ -17,6 +17,7 @@ var allowed = map[string][]string{
 	"eval":               {"decode", "model", "attention", "kvcache", "tokenizer", "sample", "device"},
 	"eval/comparison":    {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":    {},
+	"eval/ruler":         {"eval"},
 	"model":              {"model", "model/rope", "attention", "kvcache", "weights", "device"},
 	"attention":          {"attention", "attention/dense", "attention/sampled", "teams", "kvcache", "device"},
 	"attention/uniform":  {"attention", "attention/sampled", "attention/santapp", "kvcache", "device"},

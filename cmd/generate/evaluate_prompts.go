@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+
+	"blitzen/eval"
+	"blitzen/tokenizer"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// encoder turns a row's text into what a model reads.
+type encoder struct {
+	flags  *pflag.FlagSet
+	prompt promptFlags
+	opened *opened
+}
+
+// ids are the tokens of a message and the beginning of its answer.
+func (e encoder) ids(text, prefix string) ([]int32, error) {
+	e.prompt.prefill = prefix
+	ids, _, err := e.prompt.encodeText(e.flags, e.opened.Tokenizer, e.opened.Name, text)
+	return ids, err
+}
+
+func (e encoder) count(text, prefix string) (int, error) {
+	ids, err := e.ids(text, prefix)
+	return len(ids), err
+}
+
+// plain counts the tokens of a text alone.
+func (e encoder) plain(text string) (int, error) {
+	ids, err := e.opened.Tokenizer.Encode(text, tokenizer.EncodeOptions{})
+	return len(ids), err
+}
+
+// counter counts a text as RULER does, which has the prefix at its end, and
+// adds what the chat template puts around a message.
+func (e encoder) counter() (func(text string) (int, error), error) {
+	const message, prefix = "What?", " It is"
+	whole, err := e.count(message, prefix)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := e.plain(message + prefix)
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) (int, error) {
+		n, err := e.plain(text)
+		return n + whole - bare, err
+	}, nil
+}
+
+// testPrompt is one prompt of a run, ready for a model.
+type testPrompt struct {
+	eval.Row
+	ids       []int32
+	limit     int
+	prefix    string
+	maxTokens int
+}
+
+// evaluationPlan numbers the prompts of a run: by source, row, and way of the
+// answer prefix.
+type evaluationPlan struct {
+	flags     *sourceFlags
+	encode    encoder
+	sources   []rowSource
+	maxTokens int // 0: by the row
+	positions int // the model's limit
+	context   int // the most tokens that a prompt and its answer have
+	prompts   int
+}
+
+func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, maxTokens int) (*evaluationPlan, error) {
+	p := &evaluationPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
+	var err error
+	if p.sources, err = s.sources(cmd, o, p.encode); err != nil {
+		return nil, err
+	}
+	for _, src := range p.sources {
+		p.prompts += src.rows * len(p.ways(src))
+		longest, err := p.longest(src)
+		if err != nil {
+			return nil, err
+		}
+		p.context = max(p.context, longest)
+	}
+	return p, nil
+}
+
+// ways are those of the answer prefix that make sense for a source.
+func (p *evaluationPlan) ways(s rowSource) []string {
+	switch {
+	case !s.prefixed:
+		return []string{""}
+	case p.flags.prefix == "both":
+		return []string{eval.WithPrefix, eval.WithoutPrefix}
+	}
+	return []string{p.flags.prefix}
+}
+
+// longest is how many tokens the prompts of a source have at most, with their
+// answers.
+func (p *evaluationPlan) longest(s rowSource) (int, error) {
+	if !s.file {
+		return s.limit + max(p.maxTokens, longestAnswer), nil
+	}
+	answer, prompt := 0, p.flags.limit
+	for i := range s.rows {
+		row, err := s.row(i)
+		if err != nil {
+			return 0, err
+		}
+		answer = max(answer, p.answerTokens(row))
+		if p.flags.limit > 0 {
+			continue
+		}
+		n, err := p.encode.count(row.Input, row.AnswerPrefix)
+		if err != nil {
+			return 0, usagef("%s: %w", s.where(row), err)
+		}
+		prompt = max(prompt, n)
+	}
+	return min(prompt+answer, p.positions), nil
+}
+
+// longestAnswer is that of the tasks that are made: RULER's needles.
+const longestAnswer = 128
+
+// answerTokens is the longest answer to a row.
+func (p *evaluationPlan) answerTokens(row eval.Row) int {
+	switch {
+	case p.maxTokens > 0:
+		return p.maxTokens
+	case row.MaxTokens > 0:
+		return row.MaxTokens
+	}
+	return defaultAnswer
+}
+
+// question makes prompt n of the run. Numbers never fall from call to call.
+// An error that is errBadRow is one of a file's row.
+func (p *evaluationPlan) question(n int) (testPrompt, error) {
+	for _, s := range p.sources {
+		ways := p.ways(s)
+		if n >= s.rows*len(ways) {
+			n -= s.rows * len(ways)
+			continue
+		}
+		row, err := s.row(n / len(ways))
+		if err != nil {
+			return testPrompt{}, usageError{err}
+		}
+		q := testPrompt{Row: row, limit: s.limit, prefix: ways[n%len(ways)], maxTokens: p.answerTokens(row)}
+		if q.prefix == eval.WithoutPrefix {
+			q.AnswerPrefix = ""
+		}
+		if s.file {
+			q.limit = p.flags.limit
+		}
+		if q.ids, err = p.fit(q, s); err != nil && s.file {
+			err = usagef("%s: %w: %w", s.where(row), errBadRow, err)
+		}
+		return q, err
+	}
+	return testPrompt{}, fmt.Errorf("prompt %d: the run has %d", n, p.prompts)
+}
+
+// fit encodes a row and sees that it keeps its limit.
+func (p *evaluationPlan) fit(q testPrompt, s rowSource) ([]int32, error) {
+	limit, whose := p.positions, "the model's"
+	if q.limit > 0 {
+		limit, whose = q.limit, "the one asked for"
+	}
+	ids, err := p.encode.ids(q.Input, q.AnswerPrefix)
+	switch {
+	case err != nil || len(ids) <= limit:
+		return ids, err
+	case s.file && p.flags.truncate == "middle":
+		return p.cutMiddle(q.Row, limit, len(ids))
+	}
+	return nil, fmt.Errorf("the prompt has %d tokens, and the limit, %s, is %d: --truncate middle cuts it", len(ids), whose, limit)
+}
+
+// cutMiddle takes tokens out of the middle of a row's message, as LongBench v2
+// does, until the prompt keeps the limit: the first half and the last half of
+// what is left are joined as text.
+func (p *evaluationPlan) cutMiddle(row eval.Row, limit, length int) ([]int32, error) {
+	tok := p.encode.opened.Tokenizer
+	message, err := tok.Encode(row.Input, tokenizer.EncodeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	keep := len(message) - (length - limit)
+	for keep > 0 {
+		head, err := tok.Decode(message[:keep/2], false)
+		if err != nil {
+			return nil, err
+		}
+		tail, err := tok.Decode(message[len(message)-(keep-keep/2):], false)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := p.encode.ids(head+tail, row.AnswerPrefix)
+		if err != nil || len(ids) <= limit {
+			return ids, err
+		}
+		// A character that was cut apart, or the seam, took more tokens.
+		keep -= len(ids) - limit
+	}
+	return nil, fmt.Errorf("the chat template and the answer prefix alone have more tokens than the limit of %d", limit)
+}

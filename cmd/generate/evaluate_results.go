@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"blitzen/attention"
+	"blitzen/eval"
+
+	"github.com/spf13/cobra"
+)
+
+// bootstrapSeed is that of the intervals, printed with them.
+const bootstrapSeed = 1
+
+// header says what answers of this run depend on.
+func (r *evaluation) header(shard, shards int) (eval.Header, error) {
+	o := r.opened
+	h := eval.Header{
+		Format: eval.Format, Version: version, Prompts: r.plan.prompts, Shard: shard, Shards: shards, Repeats: r.repeats,
+		Model: eval.Model{Path: o.Dir, Architecture: o.Config.Architecture, Hash: o.Checkpoint.Fingerprint(), DType: o.Device.DType().String(), Device: o.Device.Name()},
+	}
+	for _, a := range r.arms {
+		arm, err := a.arm()
+		if err != nil {
+			return h, err
+		}
+		h.Arms = append(h.Arms, arm)
+	}
+	files := map[string]string{}
+	for _, task := range choices(r.tasks) {
+		if isFile(task) {
+			hash, err := fileHash(task)
+			if err != nil {
+				return h, err
+			}
+			files[filepath.Base(task)] = hash
+		}
+	}
+	tokenizer, err := fileHash(filepath.Join(o.Dir, "tokenizer.json"))
+	if err != nil {
+		return h, err
+	}
+	template, how, err := r.promptFlags.chooseTemplate(o.Tokenizer, o.Name)
+	if err != nil {
+		return h, err
+	}
+	var tasks []string
+	for _, task := range choices(r.tasks) {
+		tasks = append(tasks, filepath.Base(task))
+	}
+	h.Settings = map[string]json.RawMessage{}
+	for name, value := range map[string]any{
+		"--tasks": tasks, "--length": choices(r.lengths), "--samples": r.perTask, "--task-seed": r.taskSeed, "--answer-prefix": r.prefix,
+		"--scorer": r.scorer, "--limit": r.limit, "--truncate": r.truncate, "--max-tokens": r.maxTokens, "--system-prompt": r.system,
+		"--attention-seed": r.attentionFlags.seed, "--quantize": o.quantize(), "files": files, "tokenizer": tokenizer, "template": how, "template text": shortHash([]byte(template)), "end tokens": o.EOS,
+	} {
+		if h.Settings[name], err = json.Marshal(value); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// arm describes the method with all its settings.
+func (a attentionFlags) arm() (eval.Arm, error) {
+	settings := map[string]any{}
+	data, err := json.Marshal(a.report(attention.Access{}, 0))
+	if err == nil {
+		err = json.Unmarshal(data, &settings)
+	}
+	for _, figure := range []string{"access_percent", "selected_percent", "bytes_percent", "bytes_read", "seed"} {
+		delete(settings, figure)
+	}
+	arm := eval.Arm{Label: a.label(), Method: a.name, Draws: a.samples()}
+	if a.samples() {
+		arm.Budget = a.budget
+		settings["cluster"] = a.cluster // the report has it for latent caches alone
+	}
+	if err == nil {
+		arm.Settings, err = json.Marshal(settings)
+	}
+	return arm, err
+}
+
+// mergeFiles prints the figures of results files, and writes all their answers
+// to --output.
+func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
+	if len(paths) == 0 {
+		return usagef("--merge: name the files that --output wrote")
+	}
+	if _, _, err := parsePairs(e.pairs); err != nil {
+		return err
+	}
+	var parts []eval.Results
+	for _, path := range paths {
+		part, err := eval.ReadResults(path)
+		if err != nil {
+			return usageError{err}
+		}
+		parts = append(parts, part)
+	}
+	all, err := eval.Merge(parts...)
+	if err != nil {
+		return usageError{err}
+	}
+	if n := all.Missing(); n > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d answers are missing: the figures are those of the prompts that all methods answered\n", n)
+	}
+	if e.output != "" {
+		if err := writeNew(e.output, all); err != nil {
+			return usagef("--output: %w", err)
+		}
+	}
+	return printResults(cmd.OutOrStdout(), all, e.pairs)
+}
+
+// writeNew writes results to a file that does not exist yet.
+func writeNew(path string, r eval.Results) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := eval.WriteResults(file, r); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// printResults prints a table for every task, length and way of the answer
+// prefix.
+func printResults(w io.Writer, r eval.Results, pairs string) error {
+	as, bs, err := parsePairs(pairs)
+	if err != nil {
+		return err
+	}
+	skipped := 0
+	for _, a := range r.Answers {
+		if a.Skipped != "" {
+			skipped++
+		}
+	}
+	fmt.Fprintf(w, "%s (%s), %s on %s; task seed %s, attention seed %s; %s\n", r.Model.Path, r.Model.Hash, r.Model.DType, r.Model.Device,
+		r.Settings["--task-seed"], r.Settings["--attention-seed"], strings.Trim(string(r.Settings["template"]), `"`))
+	fmt.Fprintf(w, "95 %% intervals by bootstrap over prompts within tasks (%d resamples, seed %d)\n", eval.Resamples, bootstrapSeed)
+	if skipped > 0 {
+		fmt.Fprintf(w, "%d prompts were skipped\n", skipped)
+	}
+	for _, t := range eval.Summarise(r, bootstrapSeed) {
+		if err := printTable(w, t); err != nil {
+			return err
+		}
+		for i := range as {
+			if err := printPairs(w, t.Pairs(as[i], bs[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// parsePairs reads --pairs.
+func parsePairs(s string) (as, bs []string, err error) {
+	for _, pair := range choices(s) {
+		a, b, ok := strings.Cut(pair, ":")
+		if !ok || a == "" || b == "" {
+			return nil, nil, usagef("--pairs %q: want A:B, two methods, separated by commas", s)
+		}
+		as, bs = append(as, a), append(bs, b)
+	}
+	return as, bs, nil
+}
+
+func printTable(w io.Writer, t eval.Table) error {
+	title := strings.Join(t.Tasks, ", ")
+	if len(t.Tasks) > 1 {
+		title = fmt.Sprintf("mean of %d tasks (%s)", len(t.Tasks), title)
+	}
+	if t.Limit > 0 {
+		title += fmt.Sprintf(", %d tokens", t.Limit)
+	}
+	if t.Prefix != "" {
+		title += ", " + t.Prefix + " answer prefix"
+	}
+	diverged := false
+	for _, l := range t.Lines {
+		diverged = diverged || l.Divergence.Steps > 0
+	}
+	fmt.Fprintf(w, "\n%s, %d prompts\n\n", title, t.Lines[0].Prompts)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head, rule := "| attention\t| full score\t| score %\t| interval\t| of dense %\t| interval\t| KV access %\t| bytes %\t| null\t|", "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|"
+	if diverged {
+		head, rule = head+" Mean KLD\t| Maximum KLD\t| Same top p %\t|", rule+"---\t|---\t|---\t|"
+	}
+	fmt.Fprintf(out, "%s\n%s\n", head, rule)
+	for _, l := range t.Lines {
+		fmt.Fprintf(out, "| %s\t| %d of %d\t| %.1f\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %d\t|",
+			l.Label, l.Exact, l.Answers, 100*l.Score.Mean, intervalPercent(l.Score), meanPercent(l.Normalised.Mean), intervalPercent(l.Normalised), l.Percent, l.Access.BytesPercent(), l.Nulls)
+		if d := l.Divergence; diverged && d.Steps > 0 {
+			n := float64(d.Steps)
+			fmt.Fprintf(out, " %.3g\t| %.3g\t| %.2f\t|", d.KL/n, d.Max, 100*float64(d.Same)/n)
+		}
+		fmt.Fprintln(out)
+	}
+	return out.Flush()
+}
+
+// meanPercent is a share in percent.
+func meanPercent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*v)
+}
+
+// intervalPercent is an interval in percent.
+func intervalPercent(i eval.Interval) string {
+	if math.IsNaN(i.Low) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High)
+}
+
+// printPairs prints differences on the same prompts, in points.
+func printPairs(w io.Writer, pairs []eval.Pair) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "| difference\t| points\t| interval\t|\n|---\t|---\t|---\t|")
+	for _, p := range pairs {
+		fmt.Fprintf(out, "| %s − %s\t| %.1f\t| %s\t|\n", p.A.Label, p.B.Label, 100*p.Difference.Mean, intervalPercent(p.Difference))
+	}
+	return out.Flush()
+}

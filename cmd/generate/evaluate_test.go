@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"blitzen/eval"
+)
+
+// small is an evaluation of prompts that take milliseconds.
+func small(more ...string) []string {
+	return append([]string{"evaluate", needle, "--tasks", "access_2", "--length", "160", "--parents", "contiguous", "--task-seed", "7"}, more...)
+}
+
+func TestEvaluate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "answers.jsonl")
+	args := small("--samples", "2", "--parents", "contiguous,kmeans", "--budget", "64,512", "--attention-seeds", "2", "--pairs", "santapp:dense", "-o", file)
+	o := answer(t, "", args...)
+	for _, row := range []string{"| dense ", "| santapp (contiguous, S 64) ", "| santapp (contiguous, S 512) ", "| santapp (kmeans, S 64) ", "| santapp (kmeans, S 512) "} {
+		if strings.Count(o.out, row) != 2-strings.Count(row, "dense") {
+			t.Errorf("row %q in\n%s", row, o.out)
+		}
+	}
+	if !strings.Contains(o.errors, "2 of 2 prompts, ") {
+		t.Errorf("stderr %q", o.errors)
+	}
+	r, err := eval.ReadResults(file)
+	if err != nil || len(r.Answers) != 2*(1+4*2) || r.Missing() != 0 {
+		t.Fatalf("%d answers, %d missing, error %v", len(r.Answers), r.Missing(), err)
+	}
+	seeds := map[uint64]bool{}
+	for _, a := range r.Answers {
+		if a.ID == "" || len(a.Expected) != 1 || a.Task != "access_2" || a.PromptTokens > 160 || a.Percent <= 0 {
+			t.Errorf("%+v", a)
+		}
+		seeds[a.Seed] = true
+	}
+	if len(seeds) != 4 {
+		t.Errorf("%d attention seeds for 2 prompts of 2 repeats", len(seeds))
+	}
+	// All is there: the same again reads no weights and changes nothing.
+	before := read(t, file)
+	if again := answer(t, "", args...); again.out != o.out || again.errors != "" || read(t, file) != before {
+		t.Errorf("the second run prints\n%s%s", again.out, again.errors)
+	}
+}
+
+// A run that is killed again and again ends with the file of one that was not.
+func TestEvaluateKilled(t *testing.T) {
+	if testing.Short() {
+		t.Log("a run of 200 answers is left to the long tests")
+		return
+	}
+	dir := t.TempDir()
+	args := func(file string) []string {
+		return small("--samples", "50", "--budget", "16,32,64", "-n", "6", "-o", filepath.Join(dir, file))
+	}
+	whole := answer(t, "", args("whole")...)
+	want := read(t, dir+"/whole")
+	if n := strings.Count(want, "\n"); n != 201 {
+		t.Fatalf("%d lines for a header and 200 answers", n)
+	}
+	rng := rand.New(rand.NewPCG(5, 0))
+	path := dir + "/killed"
+	for kill := range 5 {
+		lines := 40*kill + rng.IntN(40)
+		cmd := exec.Command(os.Args[0], args("killed")...)
+		cmd.Env = append(os.Environ(), runMain+"=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			data, _ := os.ReadFile(path)
+			if bytes.Count(data, []byte("\n")) > lines {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if kill == 2 { // a crash of the machine may leave half a line
+			write(t, path, read(t, path)+`{"prompt":7,"arm":`)
+		}
+		if n := strings.Count(read(t, path), "\n"); n >= 201 {
+			t.Fatal("the run was done before it was killed")
+		}
+	}
+	if got := answer(t, "", args("killed")...); got.out != whole.out {
+		t.Errorf("tables after kills:\n%s\nwithout:\n%s", got.out, whole.out)
+	}
+	if read(t, path) != want {
+		t.Error("the file differs from that of an undisturbed run")
+	}
+}
+
+// Two shards merged are one run, in the tables and byte for byte in the file.
+func TestEvaluateShards(t *testing.T) {
+	dir := t.TempDir()
+	args := func(file string, more ...string) []string {
+		return small(append([]string{"--tasks", "access_2,niah_single_1", "--length", "450,500", "--answer-prefix", "both", "--samples", "3", "--budget", "16", "-n", "4", "-o", dir + "/" + file}, more...)...)
+	}
+	whole := answer(t, "", args("whole")...)
+	answer(t, "", args("a", "--shard", "0/2")...)
+	answer(t, "", args("b", "--shard", "1/2")...)
+	merged := answer(t, "", "evaluate", "--merge", dir+"/b", dir+"/a", "-o", dir+"/merged")
+	if merged.out != whole.out || merged.errors != "" {
+		t.Errorf("merged:\n%s%s\none run:\n%s", merged.out, merged.errors, whole.out)
+	}
+	if read(t, dir+"/merged") != read(t, dir+"/whole") {
+		t.Error("the merged file differs from that of one run")
+	}
+	half := answer(t, "", "evaluate", "--merge", dir+"/a")
+	if !strings.Contains(half.errors, "18 answers are missing") {
+		t.Errorf("half a run: %q", half.errors)
+	}
+	if o := generate(t, "", "evaluate", "--merge", dir+"/a", dir+"/b", "-o", dir+"/whole"); o.code != 2 || !strings.Contains(o.errors, "--output: open ") {
+		t.Errorf("an old file is overwritten: %d, %s", o.code, o.errors)
+	}
+}
+
+// A file of other settings is refused, with what differs, and left alone.
+func TestEvaluateOtherSettings(t *testing.T) {
+	path := t.TempDir() + "/answers"
+	args := func(more ...string) []string {
+		return small(append([]string{"--samples", "1", "--attention", "dense", "-n", "2", "-o", path}, more...)...)
+	}
+	answer(t, "", args()...)
+	before := read(t, path)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--task-seed", "8"}, "it holds answers of another run; --task-seed differs: 8, and 7 there: name another file, or ask for the same"},
+		{[]string{"--raw"}, "; template differs: "},
+		{[]string{"--samples", "2"}, "; the number of prompts differs: 2, and 1 there: "},
+		{[]string{"--attention", "dense,santapp"}, "; attention differs: "},
+		{[]string{"--shard", "1/2"}, "it holds shard 0/1, and this is 1/2: name another file"},
+	} {
+		if o := generate(t, "", args(c.args...)...); o.code != 2 || !strings.Contains(o.errors, c.want) || read(t, path) != before {
+			t.Errorf("%v: exit code %d, %s", c.args, o.code, o.errors)
+		}
+	}
+	changed := strings.Replace(before, `"hash":"`, `"hash":"0`, 1)
+	write(t, path, changed)
+	if o := generate(t, "", args()...); o.code != 2 || !strings.Contains(o.errors, "; the hash of the model's weights differs: ") || read(t, path) != changed {
+		t.Errorf("another model: exit code %d, %s", o.code, o.errors)
+	}
+}
+
+// Rows of a file: bad ones are named by line, and left out only when asked.
+func TestEvaluateFile(t *testing.T) {
+	dir := t.TempDir()
+	path := dir + "/rows.jsonl"
+	row := func(task, input string) string {
+		line, _ := json.Marshal(map[string]any{"task": task, "input": input, "outputs": []string{"x"}, "answer_prefix": " It", "scorer": "string_match_part", "max_tokens": 3})
+		return string(line) + "\n"
+	}
+	write(t, path, row("one", "What is it?")+"{\"input\": 3}\n"+row("two", strings.Repeat("long ", 400))+row("two", "And this?"))
+	args := []string{"evaluate", needle, "--tasks", path, "--limit", "100", "--attention", "dense", "-o", dir + "/out"}
+	o := generate(t, "", args...)
+	if o.code != 2 || !strings.Contains(o.errors, "rows.jsonl: line 2: json: cannot unmarshal number") {
+		t.Errorf("exit code %d, %s", o.code, o.errors)
+	}
+	o = answer(t, "", append(args, "--skip-bad")...)
+	for _, named := range []string{"rows.jsonl: line 2: json: ", "rows.jsonl: line 3: the row cannot be put: the prompt has "} {
+		if !strings.Contains(o.errors, named) {
+			t.Errorf("no %q in %s", named, o.errors)
+		}
+	}
+	if !strings.Contains(o.out, "1 prompts were skipped") || !strings.Contains(o.out, "mean of 2 tasks (one, two), 100 tokens, with answer prefix, 2 prompts") {
+		t.Errorf("printed\n%s", o.out)
+	}
+	if again := answer(t, "", append(args, "--skip-bad")...); again.out != o.out {
+		t.Errorf("again:\n%s", again.out)
+	}
+	o = answer(t, "", append(args, "--skip-bad", "--truncate", "middle", "-o", dir+"/cut", "--answer-prefix", "both")...)
+	if strings.Contains(o.errors, "line 3") || !strings.Contains(o.out, "100 tokens, without answer prefix, 3 prompts") {
+		t.Errorf("cut in the middle:\n%s%s", o.errors, o.out)
+	}
+	r, err := eval.ReadResults(dir + "/cut")
+	if err != nil || len(r.Answers) != 6 || slices.ContainsFunc(r.Answers, func(a eval.Answer) bool { return a.PromptTokens > 100 || a.Tokens > 3 }) {
+		t.Errorf("%d answers, error %v: %+v", len(r.Answers), err, r.Answers)
+	}
+	if long := r.Answers[2].PromptTokens; long < 95 {
+		t.Errorf("%d tokens are left of a limit of 100", long)
+	}
+}
+
+// What is cut is the middle.
+func TestCutMiddle(t *testing.T) {
+	var words []string
+	for i := range 300 {
+		words = append(words, fmt.Sprint("w", i))
+	}
+	o := &opened{Name: needle}
+	var err error
+	if o.Tokenizer, err = openTokenizer(needle); err != nil {
+		t.Fatal(err)
+	}
+	defer o.Tokenizer.Close()
+	p := &evaluationPlan{encode: encoder{flags: newEvaluateCommand().Flags(), opened: o}}
+	row := eval.Row{Input: strings.Join(words, " "), AnswerPrefix: " So"}
+	whole, err := p.encode.ids(row.Input, row.AnswerPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := p.cutMiddle(row, 200, len(whole))
+	if err != nil || len(ids) > 200 || len(ids) < 195 {
+		t.Fatalf("%d tokens, error %v", len(ids), err)
+	}
+	text, err := o.Tokenizer.Decode(ids, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"w0 w1 ", " w298 w299", " So"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+	if strings.Contains(text, "w150") {
+		t.Error("the middle is there")
+	}
+	if _, err := p.cutMiddle(row, 5, len(whole)); err == nil {
+		t.Error("a limit below the chat template's tokens is kept")
+	}
+}

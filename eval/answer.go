@@ -1,0 +1,211 @@
+package eval
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"blitzen/attention"
+)
+
+// Format is [Header.Format] of the files that this package writes.
+const Format = 1
+
+// Header is the first line of a results file: what made the answers below it.
+type Header struct {
+	Format  int    `json:"evaluation"`
+	Version string `json:"version"` // of the program
+	Model   Model  `json:"model"`
+	// Prompts is how many the whole run has, of all tasks, lengths and ways of
+	// the answer prefix, before any is skipped.
+	Prompts int `json:"prompts"`
+	// Shard takes the prompts whose number is Shard modulo Shards; 0 of 1 takes
+	// all.
+	Shard  int `json:"shard"`
+	Shards int `json:"shards"`
+	// Repeats is how often a method that draws answers a prompt.
+	Repeats  int                        `json:"repeats"`
+	Arms     []Arm                      `json:"arms"`
+	Settings map[string]json.RawMessage `json:"settings"` // all else that decides an answer
+}
+
+// Model is what answered.
+type Model struct {
+	Path         string `json:"path"`
+	Architecture string `json:"architecture"`
+	Hash         string `json:"hash"` // of the weights
+	DType        string `json:"dtype"`
+	Device       string `json:"device"`
+}
+
+// Arm is one way of reading the cache.
+type Arm struct {
+	Label  string `json:"label"`  // as tables name it
+	Method string `json:"method"` // the backend
+	Budget int    `json:"budget,omitempty"`
+	Draws  bool   `json:"draws,omitempty"` // the answer depends on the seed
+	// Settings are the flags of the method.
+	Settings json.RawMessage `json:"settings,omitempty"`
+}
+
+// Answer is one line of a results file: what one arm said to one prompt.
+type Answer struct {
+	Prompt  int    `json:"prompt"` // its number in the whole run
+	Arm     int    `json:"arm"`    // its place in Header.Arms
+	Repeat  int    `json:"repeat"`
+	ID      string `json:"id"`
+	Task    string `json:"task"`
+	Limit   int    `json:"limit"`         // the most tokens that the prompt was to have; 0: none was asked
+	Prefix  string `json:"answer_prefix"` // [WithPrefix], [WithoutPrefix]
+	Scorer  string `json:"scorer"`
+	Skipped string `json:"skipped,omitempty"` // why the prompt was not put; the rest is empty then
+
+	Label        string           `json:"attention"`
+	Seed         uint64           `json:"attention_seed"`
+	PromptTokens int              `json:"prompt_tokens"`
+	Tokens       int              `json:"tokens"` // generated, the end token included
+	Finish       string           `json:"finish_reason"`
+	Text         string           `json:"text"`
+	Expected     []string         `json:"expected"`
+	Score        float64          `json:"score"` // 0 to 1
+	Access       attention.Access `json:"access"`
+	Percent      float64          `json:"access_percent"`
+	// Divergence is measured on the way of exact attention's answer, if asked.
+	Divergence *Divergence `json:"divergence,omitempty"`
+}
+
+// The two ways of a row's answer prefix: put at the start of the answer, or
+// left out.
+const (
+	WithPrefix    = "with"
+	WithoutPrefix = "without"
+)
+
+// Divergence compares next-token distributions with those of exact attention,
+// step by step on exact attention's tokens; sums over Steps.
+type Divergence struct {
+	Steps int     `json:"steps"`
+	KL    float64 `json:"kl"`       // Σ KL(exact ‖ this), nats
+	Max   float64 `json:"max_kl"`   // the largest
+	Same  int     `json:"same_top"` // steps with the same most probable token
+}
+
+// key names an answer within a run.
+type key struct{ prompt, arm, repeat int }
+
+func (a Answer) key() key { return key{a.Prompt, a.Arm, a.Repeat} }
+
+// Matches says why answers under another header cannot stand beside those under
+// h, nil if they can: the model's weights and all settings must be the same.
+// Paths, devices, versions and shards may differ.
+func (h Header) Matches(other Header) error {
+	differs := func(what string, is, was any) error {
+		return fmt.Errorf("%s differs: %v, and %v there", what, is, was)
+	}
+	switch {
+	case h.Format != other.Format:
+		return differs("the format", h.Format, other.Format)
+	case h.Model.Hash != other.Model.Hash:
+		return differs("the hash of the model's weights", h.Model.Hash, other.Model.Hash)
+	case h.Model.DType != other.Model.DType:
+		return differs("the number type", h.Model.DType, other.Model.DType)
+	case h.Prompts != other.Prompts:
+		return differs("the number of prompts", h.Prompts, other.Prompts)
+	case h.Repeats != other.Repeats:
+		return differs("the number of attention seeds", h.Repeats, other.Repeats)
+	}
+	arms := func(h Header) []string {
+		var all []string
+		for _, a := range h.Arms {
+			all = append(all, fmt.Sprintf("%s %s", a.Label, a.Settings))
+		}
+		return all
+	}
+	if is, was := arms(h), arms(other); !slices.Equal(is, was) {
+		return differs("attention", is, was)
+	}
+	names := maps.Clone(h.Settings)
+	maps.Copy(names, other.Settings)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if is, was := h.Settings[name], other.Settings[name]; !bytes.Equal(is, was) {
+			return differs(name, string(is), string(was))
+		}
+	}
+	return nil
+}
+
+// Results are the contents of a results file.
+type Results struct {
+	Header
+	Answers []Answer // in the order of the file
+}
+
+// Merge joins results of shards of one run, or of runs that overlap. The
+// answers come in the order that one run would have written them. What two
+// files both hold must be the same in both.
+func Merge(parts ...Results) (Results, error) {
+	if len(parts) == 0 {
+		return Results{}, fmt.Errorf("merge: no results")
+	}
+	out := Results{Header: parts[0].Header}
+	out.Shard, out.Shards = 0, 1
+	held := map[key][]byte{}
+	for i, part := range parts {
+		if err := out.Matches(part.Header); err != nil {
+			return Results{}, fmt.Errorf("merge: file %d of %d: %w", i+1, len(parts), err)
+		}
+		for _, a := range part.Answers {
+			line, err := json.Marshal(a)
+			if err != nil {
+				return Results{}, err
+			}
+			if other, ok := held[a.key()]; !ok {
+				held[a.key()] = line
+				out.Answers = append(out.Answers, a)
+			} else if !bytes.Equal(line, other) {
+				return Results{}, fmt.Errorf("merge: file %d of %d: prompt %d (%s), %s: another answer than in a file before", i+1, len(parts), a.Prompt, a.ID, a.Label)
+			}
+		}
+	}
+	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
+		return cmp.Or(cmp.Compare(a.Prompt, b.Prompt), cmp.Compare(a.Arm, b.Arm), cmp.Compare(a.Repeat, b.Repeat))
+	})
+	return out, nil
+}
+
+// Missing is how many answers of the header's shard are not there.
+func (r Results) Missing() int {
+	prompts := 0
+	for i := range r.Prompts {
+		if i%r.Shards == r.Shard {
+			prompts++
+		}
+	}
+	want := 0
+	for _, a := range r.Arms {
+		want += prompts * r.repeats(a)
+	}
+	for _, a := range r.Answers {
+		if a.Skipped == "" {
+			want--
+			continue
+		}
+		for _, arm := range r.Arms {
+			want -= r.repeats(arm)
+		}
+	}
+	return want
+}
+
+// RepeatsOf is how often an arm answers a prompt.
+func (h Header) RepeatsOf(arm int) int { return h.repeats(h.Arms[arm]) }
+
+func (h Header) repeats(a Arm) int {
+	if a.Draws {
+		return h.Repeats
+	}
+	return 1
+}

@@ -1,0 +1,182 @@
+package eval
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Log is a results file that grows by an answer at a time. A run that was
+// killed loses at most the answer that it was writing: each is one append,
+// synced to the disk before the next.
+type Log struct {
+	file *os.File
+	held map[key]bool
+}
+
+// OpenLog opens the results file at path for the answers of a run, or makes it.
+// What an earlier run with the same settings left comes back and is kept; a
+// last line that was torn by a crash is cut off. A file with other settings, or
+// of another kind, is refused and left as it is, as is one that another process
+// has open.
+func OpenLog(path string, h Header) (*Log, []Answer, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &Log{file: file, held: map[key]bool{}}
+	answers, err := l.resume(h)
+	if err != nil {
+		l.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return l, answers, nil
+}
+
+func (l *Log) resume(h Header) ([]Answer, error) {
+	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("another process writes to it: %w", err)
+	}
+	data, err := io.ReadAll(l.file)
+	if err != nil {
+		return nil, err
+	}
+	first, err := encode(h)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.ContainsRune(data, '\n') {
+		// Nothing, or a header that was torn.
+		if !bytes.HasPrefix(first, data) {
+			return nil, errors.New("it is not a results file: name another")
+		}
+		if err := l.file.Truncate(0); err != nil {
+			return nil, err
+		}
+		return nil, l.write(first)
+	}
+	old, end, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Matches(old.Header); err != nil {
+		return nil, fmt.Errorf("it holds answers of another run; %w: name another file, or ask for the same", err)
+	}
+	if h.Shard != old.Shard || h.Shards != old.Shards {
+		return nil, fmt.Errorf("it holds shard %d/%d, and this is %d/%d: name another file", old.Shard, old.Shards, h.Shard, h.Shards)
+	}
+	for _, a := range old.Answers {
+		l.held[a.key()] = true
+	}
+	return old.Answers, l.file.Truncate(int64(end))
+}
+
+// Holds reports whether the file has the answer to a prompt by an arm, or says
+// that the prompt was skipped.
+func (l *Log) Holds(prompt, arm, repeat int) bool {
+	return l.held[key{prompt, arm, repeat}] || l.held[key{prompt, skippedArm, 0}]
+}
+
+// skippedArm is the arm of an answer that says why a prompt was skipped.
+const skippedArm = -1
+
+// Skip notes that a prompt was not put to any arm, and why.
+func Skip(prompt int, row Row, prefix, why string) Answer {
+	return Answer{Prompt: prompt, Arm: skippedArm, ID: row.ID, Task: row.Task, Prefix: prefix, Scorer: row.Scorer, Skipped: why}
+}
+
+// Append writes an answer and waits until it is on the disk.
+func (l *Log) Append(a Answer) error {
+	line, err := encode(a)
+	if err != nil {
+		return err
+	}
+	l.held[a.key()] = true
+	return l.write(line)
+}
+
+func (l *Log) write(line []byte) error {
+	if _, err := l.file.Write(line); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// Close closes the file.
+func (l *Log) Close() error { return l.file.Close() }
+
+func encode(v any) ([]byte, error) {
+	var line bytes.Buffer
+	out := json.NewEncoder(&line)
+	out.SetEscapeHTML(false)
+	err := out.Encode(v)
+	return line.Bytes(), err
+}
+
+// ReadResults reads a results file, which may be one that is being written: a
+// last line without its end is left out.
+func ReadResults(path string) (Results, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Results{}, err
+	}
+	r, _, err := parse(data)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// WriteResults writes a results file that [ReadResults] reads.
+func WriteResults(w io.Writer, r Results) error {
+	line, err := encode(r.Header)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(line); err != nil {
+		return err
+	}
+	for _, a := range r.Answers {
+		if line, err = encode(a); err != nil {
+			return err
+		}
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads all whole lines; end is where they end.
+func parse(data []byte) (r Results, end int, err error) {
+	for number := 1; ; number++ {
+		n := bytes.IndexByte(data[end:], '\n')
+		if n < 0 {
+			break
+		}
+		line := data[end : end+n]
+		end += n + 1
+		if number == 1 {
+			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Shards < 1 {
+				return r, 0, errors.New("it is not a results file of this version: its first line is no header")
+			}
+			continue
+		}
+		var a Answer
+		if err := json.Unmarshal(line, &a); err != nil {
+			return r, 0, fmt.Errorf("line %d: %w", number, err)
+		}
+		if a.Arm < skippedArm || a.Arm >= len(r.Arms) || a.Prompt < 0 || a.Prompt >= r.Prompts {
+			return r, 0, fmt.Errorf("line %d: prompt %d, arm %d: the header has %d prompts and %d arms", number, a.Prompt, a.Arm, r.Prompts, len(r.Arms))
+		}
+		r.Answers = append(r.Answers, a)
+	}
+	if r.Format != Format {
+		return r, 0, errors.New("it is not a results file: it has no header")
+	}
+	return r, end, nil
+}
