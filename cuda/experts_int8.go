@@ -1,9 +1,56 @@
 package cuda
 
 import (
+	"fmt"
+
 	"blitzen/cuda/driver"
 	"blitzen/device"
 )
+
+type int8ExpertsArgs struct {
+	dst, table, firstTile vec
+	hidden, width, from   int32
+	_                     int32
+}
+
+// widenExperts writes the weights of the experts from ≤ e < to that have tokens
+// as BF16 into memory for size of them, gate, up and down of each, and describes
+// that to the copy engine.
+func (c *call) widenExperts(a device.ExpertsArgs, width, from, to, size int, table, firstTile vec) vec {
+	k, hidden := c.k, a.X.Shape[1]
+	dst := device.NewTensor("widened", device.BF16, &buffer{}, size, 3, width*hidden)
+	if err := k.takeSteps(dst); err != nil {
+		c.err = err
+		return 0
+	}
+	w := []*device.Tensor{}
+	for _, e := range a.Experts {
+		w = append(append(w, e.GateUp.Parts...), e.Down.Parts...)
+	}
+	vector := vectorOf(16, w...)
+	widen := k.call("int8_experts").as("W", device.I8).as("BIAS", biasesOf(a.Experts[0])).set("VEC", vector)
+	args := int8ExpertsArgs{c.vec(dst), table, firstTile, int32(hidden), int32(width), int32(from), 0}
+	grid := driver.Grid{X: ceil(width*hidden/vector, threads), Y: 3 * (to - from), Z: 1, Threads: threads}
+	if err := launch(widen, "widen_experts", grid, 0, &args); err != nil {
+		c.err = err
+		return 0
+	}
+	if k.plan != nil {
+		return 0
+	}
+	at := func(i, matrix int) vec { return c.vec(dst.Index(0, i).Index(0, matrix)) }
+	return c.kept(fmt.Appendf(nil, "boxes of %d widened at %d, %d wide, over %d", size, at(0, 0), width, hidden), func() ([]byte, error) {
+		var maps []driver.TensorMap
+		box := []int{128, 64}
+		for i := range size {
+			maps = append(maps,
+				c.boxesAt(at(i, 0), []int{width, hidden}, []int{hidden, 1}, box),
+				c.boxesAt(at(i, 1), []int{width, hidden}, []int{hidden, 1}, box),
+				c.boxesAt(at(i, 2), []int{hidden, width}, []int{width, 1}, box))
+		}
+		return bytesOf(maps), c.err
+	})
+}
 
 // expertsInt8Shape says how kernels/experts_few_int8.cu is compiled: threads of
 // a block and blocks of a multiprocessor, for both kernels; outputs of down a

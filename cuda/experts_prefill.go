@@ -14,10 +14,11 @@ type expertsHopperArgs struct {
 	dst, x, ids, weights                      mat
 	table                                     vec
 	counts, starts, rank, order               vec
-	tiles, total                              vec
+	tiles, firstTile                          vec
 	rows, inner                               vec
 	hidden, width, k, experts, choices, parts int32
-	_                                         [24]byte // a TensorMap's alignment
+	from, to                                  int32
+	_                                         [16]byte // a TensorMap's alignment
 }
 
 // expertsForTensorCores reports whether the tensor cores' kernels take these
@@ -25,7 +26,7 @@ type expertsHopperArgs struct {
 func expertsForTensorCores(a device.ExpertsArgs, width int) bool {
 	wide := func(ts ...*device.Tensor) bool {
 		for _, t := range ts {
-			if t.DType != device.BF16 || vectorOf(8, t) < 8 {
+			if t.DType != device.I8 && (t.DType != device.BF16 || vectorOf(8, t) < 8) {
 				return false
 			}
 		}
@@ -39,7 +40,7 @@ func expertsForTensorCores(a device.ExpertsArgs, width int) bool {
 			return false
 		}
 	}
-	return width%8 == 0 && wide(a.X) && a.Dst.DType.Float() && vectorOf(4, a.Dst) == 4
+	return width%8 == 0 && a.X.DType == device.BF16 && wide(a.X) && a.Dst.DType.Float() && vectorOf(4, a.Dst) == 4
 }
 
 // expertsHopper runs on Hopper's tensor cores, with its copy engine.
@@ -50,34 +51,58 @@ func (k *kernels) expertsHopper(a device.ExpertsArgs, width int) error {
 	parts := ceil(choices, part)
 	memory := 128*stages*(rows+columns) + 16*stages // struct Memory
 	c := k.call("experts_prefill").as("DST", a.Dst.DType).as("W", device.BF16).as("BIAS", device.BF16).set("SHARED", memory)
-	s := c.scratch(4*parts*experts, 4*experts, 4*choices, 4*choices, 16*(choices/rows+experts), 4, 2*choices*hidden, 2*choices*width)
+	s := c.scratch(4*parts*experts, 4*experts, 4*choices, 4*choices, 16*(choices/rows+experts), 4*(experts+1), 2*choices*hidden, 2*choices*width)
 	boxes := func(at vec, width int) driver.TensorMap {
 		return c.boxesAt(at, []int{choices, width}, []int{width, 1}, []int{rows, 64})
 	}
 	args := expertsHopperArgs{
-		rowBoxes: boxes(s[6], hidden), innerBoxes: boxes(s[7], width), weightBoxes: c.weightBoxes(a),
+		rowBoxes: boxes(s[6], hidden), innerBoxes: boxes(s[7], width),
 		dst: c.mat(a.Dst), x: c.mat(a.X), ids: c.mat(a.IDs), weights: c.mat(a.Weights), table: c.table(a),
-		counts: s[0], starts: s[1], rank: s[2], order: s[3], tiles: s[4], total: s[5], rows: s[6], inner: s[7],
+		counts: s[0], starts: s[1], rank: s[2], order: s[3], tiles: s[4], firstTile: s[5], rows: s[6], inner: s[7],
 		hidden: int32(hidden), width: int32(width), k: int32(n), experts: int32(experts), choices: int32(choices), parts: int32(parts),
 	}
-	product := blocks(k.card.multiprocessors, 384)
-	for _, l := range []struct {
-		kernel string
-		grid   driver.Grid
-		shared int
-	}{
-		{"count", blocks(parts, part), 4 * 32 * experts},
-		{"plan", blocks(1, 1024), 8 * experts},
-		{"place", blocks(ceil(tokens, 8), threads), 0},
-		{"gate_up", product, memory},
-		{"down", product, memory},
-		{"combine", driver.Grid{X: tokens, Y: ceil(hidden, 8*threads), Z: 1, Threads: threads}, 0},
-	} {
-		if err := launch(c, l.kernel, l.grid, l.shared, &args); err != nil {
-			return err
+	step := func(kernel string, grid driver.Grid, shared int) {
+		if err := launch(c, kernel, grid, shared, &args); err != nil && c.err == nil {
+			c.err = err
 		}
 	}
-	return nil
+	step("count", blocks(parts, part), 4*32*experts)
+	step("plan", blocks(1, 1024), 8*experts)
+	step("place", blocks(ceil(tokens, 8), threads), 0)
+	for _, pass := range c.expertPasses(a, width) {
+		args.from, args.to = int32(pass.from), int32(pass.to)
+		args.weightBoxes = pass.boxes(args.table, args.firstTile)
+		step("gate_up", blocks(k.card.multiprocessors, 384), memory)
+		step("down", blocks(k.card.multiprocessors, 384), memory)
+	}
+	step("combine", driver.Grid{X: tokens, Y: ceil(hidden, 8*threads), Z: 1, Threads: threads}, 0)
+	return c.err
+}
+
+// expertPass is experts that are multiplied together. boxes makes their weights
+// ready and describes them to the copy engine.
+type expertPass struct {
+	from, to int
+	boxes    func(table, firstTile vec) vec
+}
+
+// expertPasses is one for all, or several where signed bytes are widened into
+// memory for few of them.
+func (c *call) expertPasses(a device.ExpertsArgs, width int) []expertPass {
+	n := len(a.Experts)
+	if a.Experts[0].Down.Parts[0].DType != device.I8 {
+		return []expertPass{{0, n, func(vec, vec) vec { return c.weightBoxes(a) }}}
+	}
+	passes := ceil(n, c.k.atOnce(3*width*a.X.Shape[1]))
+	size := ceil(n, passes)
+	var all []expertPass
+	for from := 0; from < n; from += size {
+		to := min(from+size, n)
+		all = append(all, expertPass{from, to, func(table, firstTile vec) vec {
+			return c.widenExperts(a, width, from, to, size, table, firstTile)
+		}})
+	}
+	return all
 }
 
 // weightBoxes describes the experts' matrices to the copy engine: gate, up and

@@ -78,8 +78,18 @@ func hasInt8(w device.Weight) bool {
 	return slices.ContainsFunc(w.Parts, func(p *device.Tensor) bool { return p.DType == device.I8 })
 }
 
-// widenMost is how many weights are widened at once.
+// widenMost is how many weights are widened at once, where kernels.widenMost
+// does not say otherwise.
 const widenMost = 128 << 20
+
+// atOnce is how many rows of n weights are widened at once.
+func (k *kernels) atOnce(n int) int {
+	most := k.widenMost
+	if most == 0 {
+		most = widenMost
+	}
+	return max(1, most/max(n, 1))
+}
 
 // linearInt8 multiplies rows by a weight of which some parts are signed bytes.
 func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) error {
@@ -120,7 +130,7 @@ func (k *kernels) linearPartInt8(dst, x *device.Tensor, w device.Weight, add boo
 	case x.Shape[0] <= fewTokens:
 		return k.linearInt8(dst, x, w, add)
 	}
-	rows := max(1, widenMost/max(part.Shape[1], 1))
+	rows := k.atOnce(part.Shape[1])
 	for from := 0; from < part.Shape[0]; from += rows {
 		to := min(from+rows, part.Shape[0])
 		wide, err := k.widened(part.Slice(0, from, to).Unflatten(0, 1, to-from), x.DType)
@@ -147,6 +157,20 @@ func (k *kernels) headLinearInt8(dst, x, w *device.Tensor, transpose bool) error
 	return k.HeadLinear(dst, x, wide, transpose)
 }
 
+// takeSteps gives a tensor the memory that passes between the operations of one.
+func (k *kernels) takeSteps(t *device.Tensor) error {
+	if k.plan != nil {
+		return nil
+	}
+	block, err := k.gpu.steps.take(t.Bytes(), k.gpu.recording != nil)
+	if err != nil {
+		return k.gpu.explain(err, t.Bytes())
+	}
+	k.use(block)
+	t.Buffer = block
+	return nil
+}
+
 type int8WidenArgs struct {
 	dst     vec
 	w       cube
@@ -158,13 +182,8 @@ type int8WidenArgs struct {
 // memory that the next one takes.
 func (k *kernels) widened(w *device.Tensor, t device.DType) (*device.Tensor, error) {
 	dst := device.NewTensor(w.Name, t, &buffer{}, w.Shape...)
-	if k.plan == nil {
-		block, err := k.gpu.steps.take(dst.Bytes(), k.gpu.recording != nil)
-		if err != nil {
-			return nil, k.gpu.explain(err, dst.Bytes())
-		}
-		k.use(block)
-		dst.Buffer = block
+	if err := k.takeSteps(dst); err != nil {
+		return nil, err
 	}
 	vector := vectorOf(16, w)
 	c := k.call("int8_widen").as("DST", t).set("VEC", vector)

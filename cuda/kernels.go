@@ -19,6 +19,7 @@ type kernels struct {
 	programs  *programs
 	products  *products          // cuBLASLt
 	tables    map[string]*buffer // experts' addresses on the GPU, by contents
+	widenMost int                // int8 weights widened at once; 0 for the usual
 	rehearsal bool               // compile and reserve, launch nothing
 	plan      func(p program)    // told what would run; nothing is launched or reserved
 	profile   *profile           // of the Profile under way, or nil

@@ -7,8 +7,9 @@
 // x, dst [tokens, hidden]; ids, weights [tokens, k]; choices = tokens·k. All
 // experts are width wide; hidden and width are multiples of 8.
 // Scratch: counts [parts, experts], starts [experts], rank, order [choices],
-// tiles [choices/128 + experts], total [1]; rows [choices, hidden], first x then
-// outputs; inner [choices, width].
+// tiles [choices/128 + experts], firstTile [experts + 1]; rows [choices, hidden],
+// first x then outputs; inner [choices, width]. The products are of the experts
+// from ≤ e < to alone, whose weights may be there for the time being.
 #include "hopper.cuh"
 #include "tensor.cuh"
 #include "expert.cuh"
@@ -22,7 +23,7 @@ struct Tile { int expert, first, rows, pad; }; // sorted choices first … first
 
 struct Args {
 	TensorMap rowBoxes, innerBoxes; // of 128 rows, 64 columns
-	const TensorMap *weightBoxes;   // so too: gate, up, down of every expert
+	const TensorMap *weightBoxes;   // so too: gate, up, down of the experts from …
 	Mat<DST> dst;
 	Mat<const bf16> x;
 	Mat<const int> ids;
@@ -30,9 +31,9 @@ struct Args {
 	const Expert *table;
 	int *counts, *starts, *rank, *order;
 	Tile *tiles;
-	int *total; // tiles
+	int *firstTile; // of every expert, then the number of tiles
 	bf16 *rows, *inner;
-	int hidden, width, k, experts, choices, parts;
+	int hidden, width, k, experts, choices, parts, from, to;
 };
 
 __device__ inline int chosen(const Args &a, int choice)
@@ -96,10 +97,11 @@ KERNEL plan(PARAM)
 		for (int i = 0; i < e; i++)
 			first += size[i], tile += size[a.experts + i];
 		a.starts[e] = first;
+		a.firstTile[e] = tile;
 		for (int i = 0; i < size[e]; i += ROWS)
 			a.tiles[tile++] = {e, first + i, min(ROWS, size[e] - i), 0};
 		if (e == a.experts - 1)
-			*a.total = tile;
+			a.firstTile[a.experts] = tile;
 	}
 }
 
@@ -140,7 +142,7 @@ static_assert(sizeof(Memory) <= SHARED, "shared memory");
 struct Walk {
 	const Args &a;
 	int columns, at, end;
-	__device__ Walk(const Args &a, int columns) : a(a), columns(columns), at(blockIdx.x), end(*a.total * columns) {}
+	__device__ Walk(const Args &a, int columns) : a(a), columns(columns), at(a.firstTile[a.from] * columns + blockIdx.x), end(a.firstTile[a.to] * columns) {}
 	__device__ bool more() const { return at < end; }
 	__device__ void next() { at += gridDim.x; }
 	__device__ Tile tile() const { return a.tiles[at / columns]; }
@@ -242,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gate_up(PARAM)
 	Memory &m = *(Memory *)raw;
 	auto right = [&](int stage, int e, int column, int k) {
 		for (int i = 0; i < 2; i++)
-			load_box(m.right[stage][128 * i], a.weightBoxes + 3 * e + i, &m.full[stage], k, 128 * column);
+			load_box(m.right[stage][128 * i], a.weightBoxes + 3 * (e - a.from) + i, &m.full[stage], k, 128 * column);
 	};
 	auto done = [&](float (&sum)[128], Tile t, int column) {
 		const Expert &e = a.table[t.expert];
@@ -281,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) down(PARAM)
 	Memory &m = *(Memory *)raw;
 	auto right = [&](int stage, int e, int column, int k) {
 		for (int i = 0; i < 2; i++)
-			load_box(m.right[stage][128 * i], a.weightBoxes + 3 * e + 2, &m.full[stage], k, COLUMNS * column + 128 * i);
+			load_box(m.right[stage][128 * i], a.weightBoxes + 3 * (e - a.from) + 2, &m.full[stage], k, COLUMNS * column + 128 * i);
 	};
 	auto done = [&](float (&sum)[128], Tile t, int column) {
 		const Expert &e = a.table[t.expert];
