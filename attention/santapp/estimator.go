@@ -2,111 +2,19 @@ package santapp
 
 import (
 	"math"
-	"sort"
+
+	"blitzen/attention/sampled"
 )
 
-// This file is the method in float64, written to be read and to judge: no fast
-// path imports it. One query head at a time; logarithms are natural.
+// This file is the method's scores in float64, written to be read and to judge:
+// no fast path calls it. The rest of the estimator is in package sampled.
 
-// Selection is the sample of teams that one query head drew.
-type Selection struct {
-	Phi   []float64 // [teams] ln n + a·q·ℓ
-	Teams []int     // [K] falling perturbed score
-	Tau   float64   // (K+1)-th largest perturbed score; NaN when every team is drawn
-	LogC  []float64 // [K] ln of the inclusion probability given the other teams' noise
-}
-
-// Sum is attention over part of the rows: Out = Û/Ẑ, LogZ = ln Ẑ. Û and Ẑ are
-// unbiased estimates of the dense numerator and mass; their ratio is not.
-type Sum struct {
-	LogZ float64
-	Out  []float64
-}
-
-// Select draws k of the teams (Eq. 6 and 7). q [d]; reps [teams][d], the key
-// that represents each team; sizes [teams]; gumbel [teams], independent
-// standard Gumbel noise; a the softmax scale.
-func Select(q []float64, reps [][]float64, sizes []int, gumbel []float64, a float64, k int) Selection {
-	m := len(reps)
-	s := Selection{Phi: make([]float64, m), Tau: math.NaN()}
-	y := make([]float64, m)
-	order := make([]int, m)
+// Scores are φ_g = ln n_g + a·q·ℓ_g (Eq. 3). q [d]; reps [teams][d], the key
+// that represents each team; sizes [teams]; a the softmax scale.
+func Scores(q []float64, reps [][]float64, sizes []int, a float64) []float64 {
+	phi := make([]float64, len(reps))
 	for g := range reps {
-		s.Phi[g] = math.Log(float64(sizes[g])) + a*dot(q, reps[g])
-		y[g] = s.Phi[g] + gumbel[g]
-		order[g] = g
+		phi[g] = math.Log(float64(sizes[g])) + a*sampled.Dot(q, reps[g])
 	}
-	if k >= m {
-		s.Teams, s.LogC = order, make([]float64, m)
-		return s
-	}
-	sort.SliceStable(order, func(i, j int) bool { return y[order[i]] > y[order[j]] })
-	s.Teams, s.Tau = order[:k], y[order[k]]
-	for _, g := range s.Teams {
-		s.LogC = append(s.LogC, LogInclusion(s.Phi[g]-s.Tau))
-	}
-	return s
-}
-
-// LogInclusion is ln c = ln(1 − exp(−exp δ)), δ = φ − τ. Below δ = −37, c and
-// exp δ agree to the last bit of a float64.
-func LogInclusion(delta float64) float64 {
-	if delta < -37 {
-		return delta
-	}
-	return math.Log(-math.Expm1(-math.Exp(delta)))
-}
-
-// Attend sums rows with logits a·q·k − bias, in numerator and mass alike
-// (Eq. 4). keys [rows][d]; values [rows][dv]; bias [rows] is the ln c of each
-// row's team, nil for exact rows.
-func Attend(q []float64, keys, values [][]float64, bias []float64, a float64, dv int) Sum {
-	logits := make([]float64, len(keys))
-	top := math.Inf(-1)
-	for i, k := range keys {
-		logits[i] = a * dot(q, k)
-		if bias != nil {
-			logits[i] -= bias[i]
-		}
-		top = math.Max(top, logits[i])
-	}
-	s := Sum{LogZ: math.Inf(-1), Out: make([]float64, dv)}
-	if len(keys) == 0 {
-		return s
-	}
-	z := 0.0
-	for i, v := range values {
-		w := math.Exp(logits[i] - top)
-		z += w
-		for j := range s.Out {
-			s.Out[j] += w * v[j]
-		}
-	}
-	for j := range s.Out {
-		s.Out[j] /= z
-	}
-	s.LogZ = top + math.Log(z)
-	return s
-}
-
-// Merge joins the sums over two disjoint parts of the rows.
-func Merge(x, y Sum) Sum {
-	top := math.Max(x.LogZ, y.LogZ)
-	if math.IsInf(top, -1) {
-		return x
-	}
-	wx, wy := math.Exp(x.LogZ-top), math.Exp(y.LogZ-top)
-	out := make([]float64, len(x.Out))
-	for j := range out {
-		out[j] = (wx*x.Out[j] + wy*y.Out[j]) / (wx + wy)
-	}
-	return Sum{LogZ: top + math.Log(wx+wy), Out: out}
-}
-
-func dot(x, y []float64) float64 {
-	s := 0.0
-	for i := range x {
-		s += x[i] * y[i]
-	}
-	return s
+	return phi
 }

@@ -2,9 +2,9 @@ package santapp
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
+	"blitzen/attention/sampled"
 	"blitzen/internal/golden"
 )
 
@@ -65,19 +65,19 @@ func checkHead(t *testing.T, f *golden.File, c goldenCase, h, kv int, tolerance 
 		reps = append(reps, keys[r])
 	}
 
-	s := Select(q, reps, sizes, f.Floats(name("gumbel")), c.Scale, c.KV[kv].K)
+	s := sampled.Draw(Scores(q, reps, sizes, c.Scale), f.Floats(name("gumbel")), c.KV[kv].K)
 	golden.Near(t, name("phi"), s.Phi, f.Floats(name("phi")), tolerance)
 	golden.Near(t, name("tau"), []float64{s.Tau}, f.Floats(name("tau")), tolerance)
 	golden.Near(t, name("log_c"), s.LogC, f.Floats(name("log_c")), tolerance)
 	for i, g := range f.Int32s(name("selected")) {
-		if s.Teams[i] != int(g) {
-			t.Fatalf("%s: team %d is %d, want %d", name("selected"), i, s.Teams[i], g)
+		if s.Groups[i] != int(g) {
+			t.Fatalf("%s: team %d is %d, want %d", name("selected"), i, s.Groups[i], g)
 		}
 	}
 
-	prompt := Attend(q, pick(keys, teamOf, s), pick(values, teamOf, s), biases(teamOf, s), c.Scale, c.DV)
-	suffix := Attend(q, keys[c.N:], values[c.N:], nil, c.Scale, c.DV)
-	all := Merge(prompt, suffix)
+	prompt := sampled.Attend(q, pick(keys, teamOf, s), pick(values, teamOf, s), biases(teamOf, s), c.Scale, c.DV)
+	suffix := sampled.Attend(q, keys[c.N:], values[c.N:], nil, c.Scale, c.DV)
+	all := sampled.Merge(prompt, suffix)
 	golden.Near(t, name("prompt_out"), prompt.Out, f.Floats(name("prompt_out")), tolerance)
 	golden.Near(t, name("suffix_out"), suffix.Out, f.Floats(name("suffix_out")), tolerance)
 	golden.Near(t, name("out"), all.Out, f.Floats(name("out")), tolerance)
@@ -85,7 +85,7 @@ func checkHead(t *testing.T, f *golden.File, c goldenCase, h, kv int, tolerance 
 }
 
 // pick are the rows of the drawn teams, in row order.
-func pick(rows [][]float64, teamOf []int32, s Selection) [][]float64 {
+func pick(rows [][]float64, teamOf []int32, s sampled.Selection) [][]float64 {
 	var out [][]float64
 	for i, g := range teamOf {
 		if drawn(s, g) >= 0 {
@@ -96,7 +96,7 @@ func pick(rows [][]float64, teamOf []int32, s Selection) [][]float64 {
 }
 
 // biases are the ln c of the same rows.
-func biases(teamOf []int32, s Selection) []float64 {
+func biases(teamOf []int32, s sampled.Selection) []float64 {
 	var out []float64
 	for _, g := range teamOf {
 		if k := drawn(s, g); k >= 0 {
@@ -106,8 +106,8 @@ func biases(teamOf []int32, s Selection) []float64 {
 	return out
 }
 
-func drawn(s Selection, team int32) int {
-	for k, g := range s.Teams {
+func drawn(s sampled.Selection, team int32) int {
+	for k, g := range s.Groups {
 		if g == int(team) {
 			return k
 		}
@@ -162,14 +162,14 @@ func TestEstimatorGoldenLatent(t *testing.T) {
 			}
 			for h := range c.Heads {
 				q := absorbed(f, h)
-				s := Select(q, reps, sizes, f.Floats(fmt.Sprintf("q%d.gumbel", h)), c.Scale, c.K)
+				s := sampled.Draw(Scores(q, reps, sizes, c.Scale), f.Floats(fmt.Sprintf("q%d.gumbel", h)), c.K)
 				golden.Near(t, "phi", s.Phi, f.Floats(fmt.Sprintf("q%d.phi", h)), 1e-10)
-				prompt := Attend(q, pick(keys, teamOf, s), pick(latent, teamOf, s), biases(teamOf, s), c.Scale, c.Latent)
-				sum := Merge(prompt, Attend(q, keys[c.N:], latent[c.N:], nil, c.Scale, c.Latent))
+				prompt := sampled.Attend(q, pick(keys, teamOf, s), pick(latent, teamOf, s), biases(teamOf, s), c.Scale, c.Latent)
+				sum := sampled.Merge(prompt, sampled.Attend(q, keys[c.N:], latent[c.N:], nil, c.Scale, c.Latent))
 				golden.Near(t, "out_latent", sum.Out, f.Floats(fmt.Sprintf("q%d.out_latent", h)), 1e-10)
 				out := make([]float64, c.DV)
 				for i, w := range f.Rows("W_UV", h) {
-					out[i] = dot(w, sum.Out)
+					out[i] = sampled.Dot(w, sum.Out)
 				}
 				golden.Near(t, "out", out, f.Floats(fmt.Sprintf("q%d.out", h)), 1e-10)
 			}
@@ -186,20 +186,4 @@ func mulT(w [][]float64, x []float64) []float64 {
 		}
 	}
 	return y
-}
-
-func TestLogInclusionLimits(t *testing.T) {
-	for _, c := range []struct{ delta, want float64 }{
-		{math.Inf(1), 0}, {800, 0}, {-800, -800}, {math.Inf(-1), math.Inf(-1)},
-		{0, math.Log(1 - math.Exp(-1))},
-	} {
-		if got := LogInclusion(c.delta); math.Abs(got-c.want) > 1e-15*math.Max(1, math.Abs(c.want)) && got != c.want {
-			t.Errorf("ln c(%v) = %v, want %v", c.delta, got, c.want)
-		}
-	}
-	// Both branches meet at the switch.
-	below, above := LogInclusion(-37-1e-9), LogInclusion(-37+1e-9)
-	if math.Abs(above-below) > 3e-9 {
-		t.Errorf("ln c jumps from %v to %v at δ = −37", below, above)
-	}
 }
