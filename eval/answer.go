@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +51,9 @@ type Arm struct {
 	// Settings are the flags of the method.
 	Settings json.RawMessage `json:"settings,omitempty"`
 }
+
+// String is the label with the settings, all that tells arms apart.
+func (a Arm) String() string { return fmt.Sprintf("%s %s", a.Label, a.Settings) }
 
 // Answer is one line of a results file: what one arm said to one prompt.
 type Answer struct {
@@ -98,13 +102,25 @@ type key struct{ prompt, arm, repeat int }
 
 func (a Answer) key() key { return key{a.Prompt, a.Arm, a.Repeat} }
 
-// Matches says why answers under another header cannot stand beside those under
-// h, nil if they can: the model's weights and all settings must be the same.
+// Matches says why answers under another header cannot go on under h, nil if
+// they can: the model's weights, the arms and all settings must be the same.
 // Paths, devices, versions and shards may differ.
 func (h Header) Matches(other Header) error {
-	differs := func(what string, is, was any) error {
-		return fmt.Errorf("%s differs: %v, and %v there", what, is, was)
+	if err := h.samePrompts(other); err != nil {
+		return err
 	}
+	if is, was := fmt.Sprint(h.Arms), fmt.Sprint(other.Arms); is != was {
+		return differs("attention", is, was)
+	}
+	return nil
+}
+
+func differs(what string, is, was any) error {
+	return fmt.Errorf("%s differs: %v, and %v there", what, is, was)
+}
+
+// samePrompts is Matches but for the arms.
+func (h Header) samePrompts(other Header) error {
 	switch {
 	case h.Format != other.Format:
 		return differs("the format", h.Format, other.Format)
@@ -116,16 +132,6 @@ func (h Header) Matches(other Header) error {
 		return differs("the number of prompts", h.Prompts, other.Prompts)
 	case h.Repeats != other.Repeats:
 		return differs("the number of attention seeds", h.Repeats, other.Repeats)
-	}
-	arms := func(h Header) []string {
-		var all []string
-		for _, a := range h.Arms {
-			all = append(all, fmt.Sprintf("%s %s", a.Label, a.Settings))
-		}
-		return all
-	}
-	if is, was := arms(h), arms(other); !slices.Equal(is, was) {
-		return differs("attention", is, was)
 	}
 	names := maps.Clone(h.Settings)
 	maps.Copy(names, other.Settings)
@@ -143,31 +149,24 @@ type Results struct {
 	Answers []Answer // in the order of the file
 }
 
-// Merge joins results of shards of one run, or of runs that overlap. The
-// answers come in the order that one run would have written them. What two
-// files both hold must be the same in both.
+// Merge joins results of shards of one run, of runs that overlap, and of runs
+// that put the same prompts to other arms. The answers come in the order that
+// one run would have written them. What two files both hold must be the same in
+// both.
 func Merge(parts ...Results) (Results, error) {
 	if len(parts) == 0 {
-		return Results{}, fmt.Errorf("merge: no results")
+		return Results{}, errors.New("merge: no results")
 	}
 	out := Results{Header: parts[0].Header}
-	out.Shard, out.Shards = 0, 1
+	out.Shard, out.Shards, out.Arms = 0, 1, nil
 	held := map[key][]byte{}
 	for i, part := range parts {
-		if err := out.Matches(part.Header); err != nil {
-			return Results{}, fmt.Errorf("merge: file %d of %d: %w", i+1, len(parts), err)
+		err := out.samePrompts(part.Header)
+		if err == nil {
+			err = out.add(part, held)
 		}
-		for _, a := range part.Answers {
-			line, err := json.Marshal(a)
-			if err != nil {
-				return Results{}, err
-			}
-			if other, ok := held[a.key()]; !ok {
-				held[a.key()] = line
-				out.Answers = append(out.Answers, a)
-			} else if !bytes.Equal(line, other) {
-				return Results{}, fmt.Errorf("merge: file %d of %d: prompt %d (%s), %s: another answer than in a file before", i+1, len(parts), a.Prompt, a.ID, a.Label)
-			}
+		if err != nil {
+			return Results{}, fmt.Errorf("merge: file %d of %d: %w", i+1, len(parts), err)
 		}
 	}
 	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
@@ -176,14 +175,37 @@ func Merge(parts ...Results) (Results, error) {
 	return out, nil
 }
 
-// Missing is how many answers of the header's shard are not there.
-func (r Results) Missing() int {
-	prompts := 0
-	for i := range r.Prompts {
-		if i%r.Shards == r.Shard {
-			prompts++
+// add takes the answers of a part, its arms renumbered; held are those so far.
+func (r *Results) add(part Results, held map[key][]byte) error {
+	place := map[int]int{skippedArm: skippedArm}
+	for i, arm := range part.Arms {
+		same := func(a Arm) bool { return a.String() == arm.String() }
+		if place[i] = slices.IndexFunc(r.Arms, same); place[i] < 0 {
+			place[i] = len(r.Arms)
+			r.Arms = append(r.Arms, arm)
 		}
 	}
+	for _, a := range part.Answers {
+		a.Arm = place[a.Arm]
+		line, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		other, ok := held[a.key()]
+		switch {
+		case !ok:
+			held[a.key()] = line
+			r.Answers = append(r.Answers, a)
+		case !bytes.Equal(line, other):
+			return fmt.Errorf("prompt %d (%s), %s: another answer than in a file before", a.Prompt, a.ID, a.Label)
+		}
+	}
+	return nil
+}
+
+// Missing is how many answers of the header's shard are not there.
+func (r Results) Missing() int {
+	prompts := (r.Prompts - r.Shard + r.Shards - 1) / r.Shards
 	want := 0
 	for _, a := range r.Arms {
 		want += prompts * r.repeats(a)

@@ -161,7 +161,7 @@ func parse(data []byte) (r Results, end int, err error) {
 		line := data[end : end+n]
 		end += n + 1
 		if number == 1 {
-			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Shards < 1 {
+			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Prompts < 0 || r.Repeats < 1 || r.Shard < 0 || r.Shards <= r.Shard {
 				return r, 0, errors.New("it is not a results file of this version: its first line is no header")
 			}
 			continue

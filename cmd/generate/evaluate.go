@@ -27,6 +27,7 @@ type evaluateFlags struct {
 	shard            string
 	merge            bool
 	pairs            string
+	divergence       bool
 }
 
 func newEvaluateCommand() *cobra.Command {
@@ -46,6 +47,7 @@ func newEvaluateCommand() *cobra.Command {
 	})
 	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {
 		f.IntVarP(&e.maxTokens, "max-tokens", "n", 0, "at most `N` tokens each (default: by the task, else 64)")
+		f.BoolVar(&e.divergence, "divergence", false, "also follow exact attention's answer with every method: KL divergence, Same top p")
 		f.StringVarP(&e.output, "output", "o", "", "keep every answer in `FILE`, as JSONL; a run that was ended goes on there")
 		f.StringVar(&e.shard, "shard", "0/1", "take the prompts whose number is I modulo N, `I/N`: a part of a run")
 		f.BoolVar(&e.merge, "merge", false, "the arguments are files of --output in place of a model: print the figures of all together")
@@ -210,6 +212,12 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 	if err := s.Prefill(r.cmd.Context(), q.ids, nil); err != nil {
 		return err
 	}
+	var exact *course
+	if r.divergence {
+		if exact, err = r.exactCourse(s, q); err != nil {
+			return err
+		}
+	}
 	teams := groups{}
 	for arm, flags := range r.arms {
 		flags.groups = teams
@@ -217,7 +225,7 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 			if r.log != nil && r.log.Holds(n, arm, repeat) {
 				continue
 			}
-			a, err := r.answer(s, flags, q, eval.RepeatSeed(r.attentionFlags.seed, q.ID, repeat))
+			a, err := r.answer(s, flags, q, eval.RepeatSeed(r.attentionFlags.seed, q.ID, repeat), exact)
 			if err != nil {
 				return err
 			}
@@ -230,15 +238,21 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 	return nil
 }
 
-// answer decodes with one arm, from the end of the prompt.
-func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q testPrompt, seed uint64) (eval.Answer, error) {
-	flags.seed = seed
-	build, err := flags.builder(r.cmd.Context(), r.opened.loaded, r.cmd.Flags(), seed, nil)
-	if err != nil {
+// answer decodes with one arm, from the end of the prompt; first along exact
+// attention's answer, if there is one.
+func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q testPrompt, seed uint64, exact *course) (eval.Answer, error) {
+	var apart *eval.Divergence
+	if err := r.build(s, flags, seed); err != nil {
 		return eval.Answer{}, err
 	}
-	if err := s.Build(build); err != nil {
-		return eval.Answer{}, err
+	if exact != nil {
+		var err error
+		if apart, err = r.diverge(s, exact); err != nil {
+			return eval.Answer{}, err
+		}
+		if err := r.build(s, flags, seed); err != nil {
+			return eval.Answer{}, err
+		}
 	}
 	limits := decode.Limits{MaxTokens: q.maxTokens, EOS: r.opened.EOS, Decoder: r.opened.Tokenizer.NewStream(true)}
 	result, err := s.Generate(r.cmd.Context(), limits, nil)
@@ -250,6 +264,6 @@ func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q testPromp
 	return eval.Answer{
 		ID: q.ID, Task: q.Task, Limit: q.limit, Prefix: q.prefix, Scorer: q.Scorer, Seed: seed,
 		PromptTokens: len(q.ids), Tokens: len(result.Tokens), Finish: result.Finish, Text: result.Text, Expected: q.Outputs,
-		Score: score, Access: access, Percent: access.Percent(),
+		Score: score, Access: access, Percent: access.Percent(), Divergence: apart,
 	}, err
 }

@@ -59,7 +59,7 @@ func (r *evaluation) header(shard, shards int) (eval.Header, error) {
 	for name, value := range map[string]any{
 		"--tasks": tasks, "--length": choices(r.lengths), "--samples": r.perTask, "--task-seed": r.taskSeed, "--answer-prefix": r.prefix,
 		"--scorer": r.scorer, "--limit": r.limit, "--truncate": r.truncate, "--max-tokens": r.maxTokens, "--system-prompt": r.system,
-		"--attention-seed": r.attentionFlags.seed, "--quantize": o.quantize(), "files": files, "tokenizer": tokenizer, "template": how, "template text": shortHash([]byte(template)), "end tokens": o.EOS,
+		"--attention-seed": r.attentionFlags.seed, "--quantize": o.quantize(), "--divergence": r.divergence, "files": files, "tokenizer": tokenizer, "template": how, "template text": shortHash([]byte(template)), "end tokens": o.EOS,
 	} {
 		if h.Settings[name], err = json.Marshal(value); err != nil {
 			return h, err
