@@ -1,71 +1,59 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"text/tabwriter"
-	"time"
+	"strings"
 
-	"blitzen/decode"
-	"blitzen/sample"
+	"blitzen/device"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gonum.org/v1/gonum/stat"
 )
 
 // benchFlags are those of generate bench.
 type benchFlags struct {
 	modelFlags
 	attentionFlags
-	prompts, methods string
-	tokens           int
-	repeats          int
-	output           string
+	operatorFlags
+	prompts, tokens, depths, methods string
+	repeats                          int
+	kernels                          bool
+	output                           string
 }
 
 func newBenchCommand() *cobra.Command {
 	b := &benchFlags{}
 	cmd := newCommand("bench [flags] MODEL", "Time reading a prompt and decoding after it", b.run)
+	cmd.Long = "Time reading a prompt and decoding after it, or with --attention-op the attention of one decode step by itself."
 	addFlags(cmd, "Measurement", func(f *pflag.FlagSet) {
-		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "prompt lengths, `N` tokens, separated by commas")
-		f.IntVarP(&b.tokens, "n-gen", "n", 32, "decode `N` tokens after each prompt")
+		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "read prompts of `N` tokens; 0 for none. Lists are separated by commas")
+		f.StringVarP(&b.tokens, "n-gen", "n", "32", "decode `N` tokens; 0 for none")
+		f.StringVarP(&b.depths, "n-depth", "d", "", "after `N` tokens that are in the cache already (default: none for prompts; decoding follows each prompt)")
 		f.IntVarP(&b.repeats, "repetitions", "r", 3, "time `N` repetitions, after one that is not counted")
-		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl")
+		f.BoolVar(&b.kernels, "kernels", false, "on a GPU, time every kernel of a pass too, one after another")
+		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl, csv")
 	})
 	addFlags(cmd, "Attention (methods are separated by commas)", func(f *pflag.FlagSet) {
 		f.StringVar(&b.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		b.attentionFlags.registerTeams(f, "the repetition")
 	})
+	addFlags(cmd, "Attention by itself, on rows of MODEL", b.operatorFlags.register)
 	addFlags(cmd, "Model", b.modelFlags.register)
 	return cmd
 }
 
-// benchRow is one figure: mean and standard deviation over the repetitions.
-type benchRow struct {
-	Model     string  `json:"model"`
-	Device    string  `json:"device"`
-	Test      string  `json:"test"` // llama-bench's names: pp4096, tg32 @ d4096
-	Attention string  `json:"attention"`
-	Mean      float64 `json:"mean"`
-	StdDev    float64 `json:"stddev"`
-	Unit      string  `json:"unit"`
-	Access    float64 `json:"access_percent,omitempty"`
-}
-
-// samples are the repetitions of one test.
-type samples struct {
-	benchRow
-	values []float64
-}
-
 func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
-	lengths, err := b.check()
+	if !slices.Contains(benchFormats, b.output) {
+		return usagef("-o %q: want md, json, jsonl or csv", b.output)
+	}
+	if err := b.operatorFlags.checkUse(cmd.Flags()); err != nil {
+		return err
+	}
+	if b.attentionOp {
+		return b.runOperator(cmd, args)
+	}
+	visits, err := b.plan()
 	if err != nil {
 		return err
 	}
@@ -74,32 +62,39 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
-	longest := slices.Max(lengths) + min(b.tokens, o.Config.MaxPositions)
-	if longest > o.Config.MaxPositions {
-		return usagef("-p %d and -n %d: the model's limit is %d tokens in all", slices.Max(lengths), b.tokens, o.Config.MaxPositions)
-	}
-	if err := o.load(longest, b.each()...); err != nil {
-		return err
-	}
-	var rows []*samples
-	for _, n := range lengths {
-		more, err := b.length(cmd, o, n)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, more...)
-	}
-	return b.print(cmd.OutOrStdout(), rows)
+	return b.runModel(cmd, o, visits)
 }
 
-// check refuses flags before a model is loaded.
-func (b *benchFlags) check() (lengths []int, err error) {
-	for _, s := range choices(b.prompts) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			return nil, usagef("-p %q: want numbers of tokens, separated by commas", s)
-		}
-		lengths = append(lengths, n)
+// visit is one session: a prompt and what is measured at its end.
+type visit struct {
+	depth  int   // tokens of the prompt
+	timed  bool  // reading it is a result
+	more   int   // tokens read after it; 0 for none
+	tokens []int // decoded at its end
+}
+
+// rows is the capacity that the session needs.
+func (v visit) rows() int {
+	most := v.more
+	for _, n := range v.tokens {
+		most = max(most, n)
+	}
+	return max(v.depth, 1) + most
+}
+
+// plan checks the flags and cuts the work into sessions.
+func (b *benchFlags) plan() ([]visit, error) {
+	prompts, err := numbers("-p", b.prompts)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := numbers("-n", b.tokens)
+	if err != nil {
+		return nil, err
+	}
+	depths, err := numbers("-d", b.depths)
+	if err != nil {
+		return nil, err
 	}
 	methods := b.each()
 	for _, one := range methods {
@@ -107,13 +102,57 @@ func (b *benchFlags) check() (lengths []int, err error) {
 			return nil, err
 		}
 	}
-	switch {
-	case len(lengths) == 0 || len(methods) == 0 || b.tokens < 1 || b.repeats < 1:
-		return nil, usagef("nothing to do: -p %q, -n %d, -r %d, --attention %q", b.prompts, b.tokens, b.repeats, b.methods)
-	case b.output != "md" && b.output != "json" && b.output != "jsonl":
-		return nil, usagef("-o %q: want md, json or jsonl", b.output)
+	visits := visitsOf(positive(prompts), positive(tokens), depths)
+	if len(visits) == 0 || len(methods) == 0 || b.repeats < 1 {
+		return nil, usagef("nothing to do: -p %q, -n %q, -r %d, --attention %q", b.prompts, b.tokens, b.repeats, b.methods)
 	}
-	return lengths, nil
+	return visits, nil
+}
+
+// visitsOf is the sessions for all prompts and tokens at all depths; without
+// depths, tokens after each prompt, or after one token where there is none.
+func visitsOf(prompts, tokens, depths []int) (visits []visit) {
+	if len(depths) == 0 {
+		for _, p := range prompts {
+			visits = append(visits, visit{depth: p, timed: true, tokens: tokens})
+		}
+		if len(prompts) == 0 && len(tokens) > 0 {
+			visits = append(visits, visit{tokens: tokens})
+		}
+		return visits
+	}
+	for _, d := range depths {
+		for _, p := range prompts {
+			if d == 0 {
+				visits = append(visits, visit{depth: p, timed: true})
+			} else {
+				visits = append(visits, visit{depth: d, more: p})
+			}
+		}
+		if len(tokens) > 0 {
+			visits = append(visits, visit{depth: d, tokens: tokens})
+		}
+	}
+	return visits
+}
+
+// numbers reads a list of whole numbers.
+func numbers(flag, list string) (out []int, err error) {
+	for _, s := range choices(list) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > mostTokens {
+			return nil, usagef("%s %q: want numbers of tokens, separated by commas", flag, list)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// mostTokens is more than any model takes; sums of a few cannot overflow.
+const mostTokens = 1 << 40
+
+func positive(list []int) []int {
+	return slices.DeleteFunc(slices.Clone(list), func(n int) bool { return n == 0 })
 }
 
 // each is the flags of every method that --attention names.
@@ -125,113 +164,14 @@ func (b *benchFlags) each() []attentionFlags {
 	return all
 }
 
-// length times one prompt length: all methods after each prefill, so that noise
-// of the machine falls on all alike.
-func (b *benchFlags) length(cmd *cobra.Command, o *opened, n int) ([]*samples, error) {
-	at := map[string]*samples{}
-	var order []*samples
-	add := func(test, method, unit string, value, access float64) {
-		s := at[test+method]
-		if s == nil {
-			s = &samples{benchRow: benchRow{Model: o.title(), Device: o.Device.Name(), Test: test, Attention: method, Unit: unit, Access: access}}
-			at[test+method] = s
-			order = append(order, s)
-		}
-		s.values = append(s.values, value)
+// newMachine describes what is measured, with the rate of the device's copies.
+func newMachine(o *opened) (machine, error) {
+	m := machine{Model: o.Name, Device: o.Device.Name(), DType: strings.ToLower(o.Device.DType().String()), Version: version, Commit: commit()}
+	p, ok := o.Device.(device.Profiler)
+	if !ok {
+		return m, nil
 	}
-	for i := range b.repeats + 1 {
-		record := add
-		if i == 0 {
-			record = func(string, string, string, float64, float64) {}
-		}
-		if err := b.once(cmd, o, n, uint64(i), record); err != nil {
-			return nil, err
-		}
-	}
-	return order, nil
-}
-
-func (b *benchFlags) once(cmd *cobra.Command, o *opened, n int, seed uint64, add func(test, method, unit string, value, access float64)) error {
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: n + b.tokens, Sampling: sample.Greedy()})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	start := time.Now()
-	if err := s.Prefill(cmd.Context(), randomIDs(n, o.Config.Vocab, seed), nil); err != nil {
-		return err
-	}
-	add(fmt.Sprintf("pp%d", n), "dense", "tokens/s", float64(n)/time.Since(start).Seconds(), 0)
-	for _, flags := range b.each() {
-		build, err := flags.builder(cmd.Context(), o.loaded, cmd.Flags(), seed, nil)
-		if err != nil {
-			return err
-		}
-		start = time.Now()
-		if err := s.Build(build); err != nil {
-			return err
-		}
-		if flags.groupsKeys() {
-			add(fmt.Sprintf("teams @ d%d", n), flags.label(), "s", time.Since(start).Seconds(), 0)
-		}
-		rate, err := decodeRate(cmd.Context(), s, b.tokens)
-		if err != nil {
-			return err
-		}
-		add(fmt.Sprintf("tg%d @ d%d", b.tokens, n), flags.label(), "tokens/s", rate, s.Access().Percent())
-	}
-	return nil
-}
-
-func decodeRate(ctx context.Context, s *decode.Session, tokens int) (perSecond float64, err error) {
-	start := time.Now()
-	for range tokens {
-		if _, err := s.Next(ctx); err != nil {
-			return 0, err
-		}
-	}
-	return float64(tokens) / time.Since(start).Seconds(), nil
-}
-
-// randomIDs are a prompt without meaning, as llama-bench uses.
-func randomIDs(n, vocab int, seed uint64) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(vocab))
-	}
-	return ids
-}
-
-func (b *benchFlags) print(w io.Writer, rows []*samples) error {
-	var out []benchRow
-	for _, s := range rows {
-		s.Mean = stat.Mean(s.values, nil)
-		if len(s.values) > 1 {
-			s.StdDev = stat.StdDev(s.values, nil)
-		}
-		out = append(out, s.benchRow)
-	}
-	switch b.output {
-	case "json":
-		return json.NewEncoder(w).Encode(out)
-	case "jsonl":
-		for _, r := range out {
-			if err := json.NewEncoder(w).Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "| model\t| device\t| test\t| attention\t| figure\t| unit\t| KV access %\t|")
-	fmt.Fprintln(t, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
-	for _, r := range out {
-		access := "-"
-		if r.Access > 0 {
-			access = fmt.Sprintf("%.1f", r.Access)
-		}
-		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %.2f ± %.2f\t| %s\t| %s\t|\n", r.Model, r.Device, r.Test, r.Attention, r.Mean, r.StdDev, r.Unit, access)
-	}
-	return t.Flush()
+	rate, err := p.CopyRate()
+	m.CopyGBs = rate / 1e9
+	return m, err
 }

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"blitzen/attention"
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/sample"
+
+	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/stat"
+)
+
+// benchRow is one figure: mean and standard deviation over the repetitions.
+type benchRow struct {
+	machine
+	Test      string    `json:"test"` // llama-bench's names: pp4096, tg32 @ d4096
+	Prompt    int       `json:"n_prompt"`
+	Tokens    int       `json:"n_gen"`
+	Depth     int       `json:"n_depth"`
+	Attention string    `json:"attention"`
+	Mean      float64   `json:"mean"`
+	StdDev    float64   `json:"stddev"`
+	Unit      string    `json:"unit"`
+	Samples   []float64 `json:"samples"`
+	Access    float64   `json:"access_percent,omitempty"`
+	// Of a decoded token: its time, what it reads of weights, each once, and of
+	// the cache, and what part of the device's copy rate that is.
+	TokenMS     float64 `json:"ms_per_token,omitempty"`
+	TokenBytes  float64 `json:"bytes_per_token,omitempty"`
+	CopyPercent float64 `json:"copy_percent,omitempty"`
+}
+
+var benchColumns = []column[*benchRow]{
+	{"model", func(r *benchRow) string { return r.Model }},
+	{"device", func(r *benchRow) string { return r.Device }},
+	{"test", func(r *benchRow) string { return r.Test }},
+	{"attention", func(r *benchRow) string { return r.Attention }},
+	{"figure", func(r *benchRow) string { return fmt.Sprintf("%.2f ± %.2f", r.Mean, r.StdDev) }},
+	{"unit", func(r *benchRow) string { return r.Unit }},
+	{"ms a token", func(r *benchRow) string { return known("%.3f", r.TokenMS) }},
+	{"MB a token", func(r *benchRow) string { return known("%.1f", r.TokenBytes/1e6) }},
+	{"% of copies", func(r *benchRow) string { return known("%.1f", r.CopyPercent) }},
+	{"KV access %", func(r *benchRow) string { return known("%.1f", r.Access) }},
+}
+
+// modelBench collects the results of a model.
+type modelBench struct {
+	*benchFlags
+	*opened
+	on      machine
+	cmd     *cobra.Command
+	rows    []*benchRow
+	at      map[string]*benchRow
+	kernels []section
+	warm    bool // this repetition does not count
+}
+
+func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) error {
+	if _, ok := o.Device.(device.Profiler); b.kernels && !ok {
+		return usagef("--kernels: %s has no clock of its own that could time kernels: run on a GPU", o.Device.Name())
+	}
+	if b.loadFormat == "dummy" { // was not trained for any length
+		o.Config.MaxPositions = max(o.Config.MaxPositions, mostTokens)
+	}
+	longest := 1
+	for _, v := range visits {
+		longest = max(longest, v.rows())
+	}
+	if longest > o.Config.MaxPositions {
+		return usagef("-p %s, -n %s and -d %q need up to %d tokens: the model's limit is %d in all", b.prompts, b.tokens, b.depths, longest, o.Config.MaxPositions)
+	}
+	if err := o.load(longest, b.each()...); err != nil {
+		return err
+	}
+	m := &modelBench{benchFlags: b, opened: o, cmd: cmd, at: map[string]*benchRow{}}
+	var err error
+	if m.on, err = newMachine(o); err != nil {
+		return err
+	}
+	for _, v := range visits {
+		for i := range b.repeats + 1 {
+			m.warm = i == 0
+			if err := m.once(v, uint64(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return m.print()
+}
+
+// once runs all methods after one prompt, so that noise of the machine falls on
+// all alike.
+func (m *modelBench) once(v visit, seed uint64) error {
+	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	start, n := time.Now(), max(v.depth, 1)
+	ids := randomIDs(n+v.more, m.Config.Vocab, seed)
+	if err := s.Prefill(m.cmd.Context(), ids[:n], nil); err != nil {
+		return err
+	}
+	if v.timed {
+		m.add(&benchRow{Prompt: n, Attention: "dense", Unit: "tokens/s"}, float64(n)/time.Since(start).Seconds())
+	}
+	for _, flags := range m.each() {
+		if len(v.tokens) > 0 {
+			if err := m.decode(s, flags, v, seed); err != nil {
+				return err
+			}
+		}
+	}
+	if v.more > 0 {
+		start = time.Now()
+		if err := s.Prefill(m.cmd.Context(), ids[n:], nil); err != nil {
+			return err
+		}
+		m.add(&benchRow{Prompt: v.more, Depth: n, Attention: "dense", Unit: "tokens/s"}, float64(v.more)/time.Since(start).Seconds())
+	}
+	if m.warm && m.benchFlags.kernels && (v.timed || v.more > 0) {
+		return m.prefillKernels(v, ids)
+	}
+	return nil
+}
+
+// decode builds a method and times its tokens.
+func (m *modelBench) decode(s *decode.Session, flags attentionFlags, v visit, seed uint64) error {
+	build, err := flags.builder(m.cmd.Context(), m.loaded, m.cmd.Flags(), seed, nil)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := s.Build(build); err != nil {
+		return err
+	}
+	if flags.groupsKeys() {
+		m.add(&benchRow{Test: "teams", Depth: v.depth, Attention: flags.label(), Unit: "s"}, time.Since(start).Seconds())
+	}
+	weights, err := weightBytes(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range v.tokens {
+		before := s.Access()
+		rate, err := decodeRate(m.cmd.Context(), s, n)
+		if err != nil {
+			return err
+		}
+		read := since(before, s.Access())
+		row := &benchRow{
+			Tokens: n, Depth: v.depth, Attention: flags.label(), Unit: "tokens/s",
+			Access: read.Percent(), TokenBytes: weights + float64(read.Bytes())/float64(n),
+		}
+		m.add(row, rate)
+		if err := s.Truncate(max(v.depth, 1)); err != nil {
+			return err
+		}
+		if m.warm && m.benchFlags.kernels && n == v.tokens[0] {
+			rows := float64((read.Rows+read.Suffix)*read.RowBytes) / float64(n*m.Config.Layers)
+			if err := m.stepKernels(s, row, rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add appends a repetition to the results.
+func (m *modelBench) add(r *benchRow, value float64) {
+	r.machine = m.on
+	switch {
+	case r.Test != "":
+	case r.Prompt > 0:
+		r.Test = fmt.Sprintf("pp%d", r.Prompt)
+	default:
+		r.Test = fmt.Sprintf("tg%d", r.Tokens)
+	}
+	if r.Depth > 0 {
+		r.Test = fmt.Sprintf("%s @ d%d", r.Test, r.Depth)
+	}
+	if m.warm {
+		return
+	}
+	key := r.Test + r.Attention
+	if m.at[key] == nil {
+		m.at[key] = r
+		m.rows = append(m.rows, r)
+	}
+	m.at[key].Samples = append(m.at[key].Samples, value)
+}
+
+func (m *modelBench) print() error {
+	for _, r := range m.rows {
+		r.Mean = stat.Mean(r.Samples, nil)
+		if len(r.Samples) > 1 {
+			r.StdDev = stat.StdDev(r.Samples, nil)
+		}
+		if r.Tokens > 0 {
+			r.TokenMS = 1e3 / r.Mean
+			r.CopyPercent = r.copyShare(r.TokenBytes, 1e3*r.TokenMS)
+		}
+	}
+	results := table[*benchRow]{columns: benchColumns, rows: m.rows}
+	if m.on.CopyGBs > 0 {
+		results.notes = append(results.notes, fmt.Sprintf("Large copies on this device read and write %.0f GB/s. A token reads every weight that it needs once, and cache rows.", m.on.CopyGBs))
+	}
+	return printSections(m.cmd.OutOrStdout(), m.output, append([]section{results}, m.kernels...)...)
+}
+
+// weightBytes is what a step reads of the weights.
+func weightBytes(s *decode.Session) (total float64, err error) {
+	err = s.Inspect(func(step func(*device.Ops)) error {
+		calls, err := device.Calls(step)
+		for _, c := range calls {
+			total += float64(c.WeightBytes())
+		}
+		return err
+	})
+	return total, err
+}
+
+// since is what was read after before.
+func since(before, after attention.Access) attention.Access {
+	after.Routed -= before.Routed
+	after.Rows -= before.Rows
+	after.Suffix -= before.Suffix
+	after.Dense -= before.Dense
+	return after
+}
+
+func decodeRate(ctx context.Context, s *decode.Session, tokens int) (perSecond float64, err error) {
+	start := time.Now()
+	for range tokens {
+		if _, err := s.Next(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return float64(tokens) / time.Since(start).Seconds(), nil
+}
+
+// randomIDs are a prompt without meaning, as llama-bench uses.
+func randomIDs(n, vocab int, seed uint64) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(rng.IntN(vocab))
+	}
+	return ids
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"blitzen/bench"
+	"blitzen/decode"
+	"blitzen/device"
+	"blitzen/sample"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// operatorFlags are those of bench --attention-op.
+type operatorFlags struct {
+	attentionOp bool
+	rows, drawn string
+	heads, dim  string
+	suffix      int
+	firstLayer  int
+	protocol    string
+	stages      bool
+	rounds      int
+	peer        string
+}
+
+// The protocols of --protocol.
+const (
+	protocolGraph = "graph"
+	protocolPaper = "paper"
+)
+
+func (b *operatorFlags) register(f *pflag.FlagSet) {
+	f.BoolVar(&b.attentionOp, "attention-op", false, "time attention of one token in one layer, on cache rows of MODEL's heads side by side")
+	f.StringVar(&b.rows, "rows", "32768", "over `N` prompt rows; the prompt is repeated where that is longer. Lists are separated by commas")
+	f.StringVar(&b.drawn, "drawn", "31", "draw `K` teams a query head")
+	f.StringVar(&b.heads, "heads", "", "`Q/K` query heads and key heads (default: 28/4; 16/1 for a latent cache)")
+	f.StringVar(&b.dim, "dim", "", "`D` numbers a key, K/V where values are its first (default: 128; 576/512 for a latent cache)")
+	f.IntVar(&b.suffix, "suffix", 64, "`N` rows after the prompt")
+	f.IntVar(&b.firstLayer, "first-layer", 0, "take heads from layer `N` of MODEL on")
+	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, cold inside a row of layers; paper, appendix E: one by one, evicted, in paired rounds, no suffix")
+	f.BoolVar(&b.stages, "stages", false, "time every stage alone in place of the whole")
+	f.IntVar(&b.rounds, "rounds", bench.PaperRounds, "`N` rounds of --protocol paper and --stages")
+	f.StringVar(&b.peer, "peer", "", "time the attention of another program beside: tools/cuda/peer.py, say; `COMMAND` of the shell")
+}
+
+// operatorOnly are flags of attention by itself, modelOnly those of a model.
+var (
+	operatorOnly = []string{"rows", "drawn", "heads", "dim", "suffix", "first-layer", "protocol", "stages", "rounds", "peer"}
+	modelOnly    = []string{"n-prompt", "n-gen", "n-depth", "repetitions", "kernels", "attention", "budget"}
+)
+
+// checkUse refuses flags that mean nothing here.
+func (b *operatorFlags) checkUse(f *pflag.FlagSet) error {
+	list, hint := operatorOnly, "without --attention-op"
+	if b.attentionOp {
+		list, hint = modelOnly, "with --attention-op"
+	}
+	for _, name := range list {
+		if f.Changed(name) && !fromVariable(f, name) {
+			return usagef("--%s means nothing %s", name, hint)
+		}
+	}
+	return nil
+}
+
+// check refuses values before a model is opened.
+func (b *operatorFlags) check() (rows, drawn []int, err error) {
+	if rows, err = numbers("--rows", b.rows); err != nil {
+		return nil, nil, err
+	}
+	if drawn, err = numbers("--drawn", b.drawn); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case len(rows) == 0 || len(drawn) == 0 || slices.Min(rows) < 1 || slices.Min(drawn) < 1:
+		return nil, nil, usagef("--rows %q, --drawn %q: want numbers of at least 1", b.rows, b.drawn)
+	case slices.Max(rows) > 1<<24:
+		return nil, nil, usagef("--rows %d: want at most %d", slices.Max(rows), 1<<24)
+	case b.protocol != protocolGraph && b.protocol != protocolPaper:
+		return nil, nil, usagef("--protocol %q: want graph or paper", b.protocol)
+	case b.stages && b.protocol != protocolGraph:
+		return nil, nil, usagef("--stages has a protocol of its own: leave --protocol out")
+	case b.rounds < 1 || b.suffix < 0 || b.firstLayer < 0:
+		return nil, nil, usagef("--rounds %d, --suffix %d, --first-layer %d: want at least 1, 0 and 0", b.rounds, b.suffix, b.firstLayer)
+	}
+	return rows, drawn, nil
+}
+
+// shape is that of the flags, by default that of Qwen2.5-7B, or of
+// DeepSeek-V2-Lite for a latent cache.
+func (b *operatorFlags) shape(latent bool) (bench.Shape, error) {
+	heads, dim := b.heads, b.dim
+	if heads == "" && latent {
+		heads = "16/1"
+	} else if heads == "" {
+		heads = "28/4"
+	}
+	if dim == "" && latent {
+		dim = "576/512"
+	} else if dim == "" {
+		dim = "128"
+	}
+	q, k, err := pair("--heads", heads)
+	if err != nil {
+		return bench.Shape{}, err
+	}
+	dk, dv, err := pair("--dim", dim)
+	switch {
+	case err != nil:
+		return bench.Shape{}, err
+	case q%k != 0:
+		return bench.Shape{}, usagef("--heads %s: %d query heads cannot share %d key heads evenly", heads, q, k)
+	case !latent && dk != dv:
+		return bench.Shape{}, usagef("--dim %s: values are the first numbers of keys in a latent cache alone, which this model does not have", dim)
+	case latent && dv >= dk:
+		return bench.Shape{}, usagef("--dim %s: this model has a latent cache: want K/V, values being the first V of K numbers", dim)
+	}
+	return bench.Shape{Heads: q, KeyHeads: k, KeyDim: dk, ValueDim: dv, Latent: latent}, nil
+}
+
+// pair reads A/B; A alone is A/A.
+func pair(flag, s string) (a, b int, err error) {
+	left, right, two := strings.Cut(s, "/")
+	if !two {
+		right = left
+	}
+	a, err = strconv.Atoi(left)
+	if err == nil {
+		b, err = strconv.Atoi(right)
+	}
+	if err != nil || a < 1 || b < 1 || a > 1<<16 || b > 1<<16 {
+		return 0, 0, usagef("%s %q: want a number, or two with / between", flag, s)
+	}
+	return a, b, nil
+}
+
+// operatorBench is a run of bench --attention-op.
+type operatorBench struct {
+	*benchFlags
+	*opened
+	on    machine
+	ctx   context.Context
+	shape bench.Shape
+	watch device.Stopwatch
+	peer  *bench.Peer // nil for none
+	rows  []operatorRow
+	notes []string
+	extra []section
+}
+
+func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
+	rows, drawn, err := b.operatorFlags.check()
+	if err != nil {
+		return err
+	}
+	flags := b.as("santapp")
+	if err := flags.check("--attention"); err != nil {
+		return err
+	}
+	o, err := b.modelFlags.open(args)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	r := &operatorBench{benchFlags: b, opened: o, ctx: cmd.Context()}
+	if r.shape, err = b.operatorFlags.shape(o.specs[0].ValueIsKeyPrefix); err != nil {
+		return err
+	}
+	if err := o.load(min(slices.Max(rows), o.Config.MaxPositions-1)+1, flags); err != nil {
+		return err
+	}
+	if r.on, err = newMachine(o); err != nil {
+		return err
+	}
+	if r.watch, _, err = bench.Watch(o.Device); err != nil {
+		return err
+	}
+	defer r.watch.Close()
+	if b.operatorFlags.peer != "" {
+		if r.peer, err = bench.NewPeer(cmd.Context(), b.operatorFlags.peer, cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("--peer %s: %w", b.operatorFlags.peer, err)
+		}
+		defer r.peer.Close()
+	}
+	for _, n := range rows {
+		if err := r.measure(n, drawn, cmd.Flags()); err != nil {
+			return err
+		}
+	}
+	results := table[operatorRow]{columns: operatorColumns, rows: r.rows, notes: r.notes}
+	if b.stages {
+		return printSections(cmd.OutOrStdout(), b.output, r.extra...)
+	}
+	return printSections(cmd.OutOrStdout(), b.output, results)
+}
+
+// measure makes cache rows of a prompt and times what the flags ask for.
+func (r *operatorBench) measure(rows int, drawn []int, f *pflag.FlagSet) error {
+	s, err := r.prompt(min(rows, r.Config.MaxPositions-1), f)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	source, err := bench.Capture(r.Device, s)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	o, err := r.operator(source, rows)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	switch {
+	case r.stages:
+		return r.stagesOf(o, drawn)
+	case r.protocol == protocolPaper:
+		return r.paper(o, drawn)
+	}
+	return r.graph(o, drawn)
+}
+
+// prompt reads a prompt of access codes, or of random ids where the model has no
+// tokenizer.
+func (r *operatorBench) prompt(rows int, f *pflag.FlagSet) (*decode.Session, error) {
+	ids := randomIDs(rows, r.Config.Vocab, 1)
+	if r.Tokenizer != nil {
+		task := taskFlags{task: "access-codes", length: rows, codes: 8, seed: 1}
+		q, err := task.row(r.opened, f, &promptFlags{}, 0)
+		if err != nil {
+			return nil, err
+		}
+		ids = q.ids
+	}
+	s, err := decode.New(r.Device, r.Model, decode.Options{Capacity: rows + 1, Sampling: sample.Greedy()})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Prefill(r.ctx, ids, nil); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// operator makes the work: for --protocol graph as many layers as no cache
+// holds, or as fit.
+func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operator, error) {
+	flags := r.as("santapp")
+	teams, err := flags.santapp()
+	if err != nil {
+		return nil, err
+	}
+	teams.Seed = flags.seed
+	cfg := bench.OperatorConfig{Shape: r.shape, Rows: rows, Suffix: r.suffix, First: r.firstLayer, Teams: teams}
+	layers := 1
+	if !r.stages && r.protocol == protocolGraph {
+		perRow := float64(r.shape.KeyHeads * r.shape.KeyDim * r.Device.DType().Size())
+		layers = bench.LayersPast(float64(rows) * perRow * float64(teams.Representatives) / float64(teams.ParentSize))
+		each := int64(float64(rows+r.suffix) * perRow * 2.5) // keys, values, representatives
+		if free, _ := r.Device.Space(); free > 0 && int64(layers)*each > free-free/4 {
+			if layers = int((free - free/4) / each); layers < 2 {
+				return nil, fmt.Errorf("two layers of %d rows take %s, and %s are free on %s: give fewer --rows", rows, mebibytes(2*each), mebibytes(free), r.Device.Name())
+			}
+		}
+	} else if r.protocol == protocolPaper {
+		cfg.Suffix = 0
+	}
+	return source.Operator(r.ctx, cfg, layers)
+}
+
+// evicted has r.Device read and write 512 MiB, more than any cache holds.
+func (r *operatorBench) evicted() (evict func() error, free func(), err error) {
+	size := evictBytes
+	if r.on.CopyGBs == 0 {
+		size = evictBytesCPU
+	}
+	block, err := r.Device.New("bench.evict", device.I32, size/4)
+	if err != nil {
+		return nil, nil, err
+	}
+	evict = func() error { return r.Device.Run(func(ops *device.Ops) { ops.Increment(block) }) }
+	return evict, func() { r.Device.Free(block) }, r.Device.Prepare(func(ops *device.Ops) { ops.Increment(block) })
+}
+
+const (
+	evictBytes    = 512 << 20 // appendix E
+	evictBytesCPU = 64 << 20
+)

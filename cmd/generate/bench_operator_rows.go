@@ -1,0 +1,241 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"blitzen/bench"
+	"blitzen/device"
+)
+
+// operatorRow is a method's attention of one token in one layer.
+type operatorRow struct {
+	machine
+	Protocol string  `json:"protocol"`
+	Rows     int     `json:"rows"`
+	Drawn    int     `json:"drawn,omitempty"`
+	Suffix   int     `json:"suffix"`
+	Heads    int     `json:"heads"`
+	KeyHeads int     `json:"key_heads"`
+	KeyDim   int     `json:"key_dim"`
+	ValueDim int     `json:"value_dim"`
+	Method   string  `json:"method"`
+	US       float64 `json:"us"`
+	Spread   float64 `json:"spread_us,omitempty"` // half the distance of the quartiles
+	// Of SANTA++, for each query: distinct prompt rows of a key head.
+	UnionRows float64   `json:"union_rows,omitempty"`
+	Bytes     float64   `json:"bytes"` // read, each row once
+	CopyShare float64   `json:"copy_percent,omitempty"`
+	Times     float64   `json:"santapp_times_faster,omitempty"`
+	Low       float64   `json:"times_low,omitempty"` // 95 % interval
+	High      float64   `json:"times_high,omitempty"`
+	RoundsUS  []float64 `json:"rounds_us,omitempty"` // medians
+}
+
+var operatorColumns = []column[operatorRow]{
+	{"rows", func(r operatorRow) string { return fmt.Sprint(r.Rows) }},
+	{"drawn", func(r operatorRow) string { return known("%.0f", float64(r.Drawn)) }},
+	{"attention", func(r operatorRow) string { return r.Method }},
+	{"µs", func(r operatorRow) string { return fmt.Sprintf("%.2f ± %.2f", r.US, r.Spread) }},
+	{"MB read", func(r operatorRow) string { return fmt.Sprintf("%.2f", r.Bytes/1e6) }},
+	{"% of copies", func(r operatorRow) string { return known("%.1f", r.CopyShare) }},
+	{"rows a key head", func(r operatorRow) string { return known("%.0f", r.UnionRows) }},
+	{"santapp is faster by", func(r operatorRow) string {
+		if r.Low == 0 {
+			return known("%.2f×", r.Times)
+		}
+		return fmt.Sprintf("%.3f× [%.3f, %.3f]", r.Times, r.Low, r.High)
+	}},
+}
+
+// row is what all rows of an operator share.
+func (r *operatorBench) row(o *bench.Operator, method string, bytes float64) operatorRow {
+	return operatorRow{
+		machine: r.on, Protocol: r.protocol, Rows: o.Rows, Suffix: o.Suffix, Heads: o.Heads, KeyHeads: o.KeyHeads,
+		KeyDim: o.KeyDim, ValueDim: o.ValueDim, Method: method, Bytes: bytes,
+	}
+}
+
+// sampledRow is one of SANTA++.
+func (r *operatorBench) sampledRow(o *bench.Operator, drawn int) (operatorRow, bench.Reads, error) {
+	reads, err := o.Reads(drawn)
+	row := r.row(o, "santapp", reads.Bytes)
+	row.Drawn, row.UnionRows = drawn, reads.Union
+	return row, reads, err
+}
+
+// graph times a row of layers: each number of teams, exact attention, and the
+// peer's.
+func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
+	const replays = 40
+	var sampled, others []operatorRow
+	dense := 0.0
+	for _, k := range drawn {
+		row, reads, err := r.sampledRow(o, k)
+		if err != nil {
+			return err
+		}
+		t, err := o.Row(r.watch, replays, func(ops *device.Ops, layer int) { o.Sampled(ops, layer, k) })
+		if err != nil {
+			return err
+		}
+		row.US, row.Spread = t.Median, t.Spread
+		sampled, dense = append(sampled, row), reads.Dense
+	}
+	t, err := o.Row(r.watch, replays, o.Dense)
+	if err != nil {
+		return err
+	}
+	row := r.row(o, "dense", dense)
+	row.US, row.Spread = t.Median, t.Spread
+	others = append(others, row)
+	err = r.askPeer(func(backend string) error {
+		laps, err := r.peer.Ask(r.request(o, backend, "graph", 3, replays))
+		if err != nil {
+			return err
+		}
+		times := bench.Microseconds(laps)
+		row := r.row(o, r.peer.Name+" "+backend, dense)
+		row.US = bench.Median(times)
+		others = append(others, row)
+		return nil
+	})
+	r.addRows(o, sampled, others)
+	return err
+}
+
+// addRows compares every number of teams with every other method.
+func (r *operatorBench) addRows(o *bench.Operator, sampled, others []operatorRow) {
+	for _, s := range sampled {
+		s.CopyShare = r.on.copyShare(s.Bytes, s.US)
+		r.rows = append(r.rows, s)
+		for _, other := range others {
+			other.Drawn, other.Times, other.CopyShare = s.Drawn, other.US/s.US, r.on.copyShare(other.Bytes, other.US)
+			r.rows = append(r.rows, other)
+		}
+		r.noteReads(s)
+	}
+	r.noteTeams(o)
+}
+
+// The workload of the paper's kernel benchmark: rows that the query heads of a
+// key head read together.
+const (
+	paperRows, paperDrawn             = 32768, 31
+	paperUnion                        = 1217
+	paperUnionLeast, paperUnionMost   = 1000, 1400
+	paperPreparationMiB, paperSpeedup = 71.98, 1.69
+)
+
+// noteReads says whether a figure is of the paper's workload, and what it would
+// be if not.
+func (r *operatorBench) noteReads(s operatorRow) {
+	if s.Rows != paperRows || s.Drawn != paperDrawn || r.shape.Latent {
+		return
+	}
+	text := fmt.Sprintf("At %d rows and %d drawn, %.0f distinct rows are read of a key head; the paper's workload has about %d.", s.Rows, s.Drawn, s.UnionRows, paperUnion)
+	if s.UnionRows < paperUnionLeast || s.UnionRows > paperUnionMost {
+		text += " The figure is of another workload."
+		if r.on.CopyGBs > 0 {
+			more := (paperUnion - s.UnionRows) * float64(s.KeyHeads*(s.KeyDim+s.ValueDim)*r.Device.DType().Size())
+			text += fmt.Sprintf(" Scaled: with %.2f MB more to read at the rate of copies it were about %.2f µs.", more/1e6, s.US+more/r.on.CopyGBs/1e3)
+		}
+	}
+	r.notes = append(r.notes, text)
+}
+
+func (r *operatorBench) noteTeams(o *bench.Operator) {
+	text := fmt.Sprintf("%d rows: %d teams of %s parents over %d key heads, built in %.2f s; beside the cache they take %.2f MiB a layer (the paper's preparation %.2f MiB at %d rows); %d layers with data of their own.",
+		o.Rows, o.Groups, r.parents, o.KeyHeads, o.BuildTime.Seconds(), float64(o.Beyond)/(1<<20), paperPreparationMiB, paperRows, o.Layers())
+	r.notes = append(r.notes, text)
+}
+
+// request is what a peer is asked for.
+func (r *operatorBench) request(o *bench.Operator, backend, mode string, warm, observations int) bench.Request {
+	return bench.Request{
+		Backend: backend, Mode: mode, DType: r.on.DType, Heads: o.Heads, KeyHeads: o.KeyHeads, KeyDim: o.KeyDim, ValueDim: o.ValueDim,
+		Rows: o.Rows + o.Suffix, Warm: warm, Observations: observations,
+	}
+}
+
+// askPeer calls ask for each of the peer's backends; one that cannot do it is
+// noted.
+func (r *operatorBench) askPeer(ask func(backend string) error) error {
+	if r.peer == nil {
+		return nil
+	}
+	for _, backend := range r.peer.Backends {
+		err := ask(backend)
+		if errors.Is(err, bench.ErrUnsupported) {
+			r.notes = append(r.notes, err.Error())
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paper runs the protocol of appendix E.
+func (r *operatorBench) paper(o *bench.Operator, drawn []int) error {
+	evict, free, err := r.evicted()
+	if err != nil {
+		return err
+	}
+	defer free()
+	for _, k := range drawn {
+		if err := r.paperFor(o, k, evict); err != nil {
+			return err
+		}
+	}
+	r.noteTeams(o)
+	r.notes = append(r.notes, fmt.Sprintf(
+		"%d rounds of %d warm-ups and %d observations a method, by turns, the first method reversed from round to round; 512 MiB read and written before each; %s, no suffix, no graph, the device's clock. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
+		r.rounds, bench.PaperWarm, bench.PaperObservations, r.on.DType, bench.Resamples, paperSpeedup))
+	return nil
+}
+
+func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) error {
+	row, reads, err := r.sampledRow(o, k)
+	if err != nil {
+		return err
+	}
+	rows := []operatorRow{row, r.row(o, "dense", reads.Dense)}
+	methods := []bench.Method{
+		{Name: "santapp", Run: func() error { return r.Device.Run(func(ops *device.Ops) { o.Sampled(ops, 0, k) }) }},
+		{Name: "dense", Run: func() error { return r.Device.Run(func(ops *device.Ops) { o.Dense(ops, 0) }) }},
+	}
+	err = r.askPeer(func(backend string) error {
+		if _, err := r.peer.Ask(r.request(o, backend, "events", 1, 1)); err != nil {
+			return err
+		}
+		rows = append(rows, r.row(o, r.peer.Name+" "+backend, reads.Dense))
+		methods = append(methods, bench.Method{Name: backend, Elsewhere: func(warm, observations int) ([]time.Duration, error) {
+			return r.peer.Ask(r.request(o, backend, "events", warm, observations))
+		}})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p := bench.Paired{Rounds: r.rounds, Warm: bench.PaperWarm, Observations: bench.PaperObservations, Evict: evict}
+	if r.on.CopyGBs == 0 { // a CPU, for which the protocol was not made
+		p.Warm, p.Observations = 1, 5
+	}
+	rounds, err := p.Measure(r.watch, methods)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		rows[i].US, rows[i].RoundsUS, rows[i].Drawn = rounds.Estimate(i), rounds[i], k
+		rows[i].CopyShare = r.on.copyShare(rows[i].Bytes, rows[i].US)
+		if i > 0 {
+			rows[i].Times, rows[i].Low, rows[i].High = rounds.Ratio(i, 0, 1)
+		}
+	}
+	r.rows = append(r.rows, rows...)
+	r.noteReads(rows[0])
+	return nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// benchFormats are the values of bench's --output.
+var benchFormats = []string{"md", "json", "jsonl", "csv"}
+
+// machine is what every result says of where it comes from.
+type machine struct {
+	Model   string  `json:"model"`
+	Device  string  `json:"device"`
+	DType   string  `json:"dtype"`
+	CopyGBs float64 `json:"copy_gb_per_s,omitempty"` // measured; 0 where the device has no clock of its own
+	Version string  `json:"version"`
+	Commit  string  `json:"commit,omitempty"`
+}
+
+// copyShare is what part of the device's copy rate it is to move so many bytes in so
+// many microseconds, in percent; 0 where it is not known.
+func (m machine) copyShare(bytes, us float64) float64 {
+	if m.CopyGBs == 0 || us == 0 {
+		return 0
+	}
+	return 100 * bytes / us / 1e3 / m.CopyGBs
+}
+
+// commit is the revision that the program was built from, if that is known.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = " with changes"
+		}
+	}
+	return revision + changed
+}
+
+// column is one of a table that people read.
+type column[R any] struct {
+	title string
+	text  func(R) string
+}
+
+// table is results of one kind. JSON and CSV have the fields of a row, Markdown
+// the columns.
+type table[R any] struct {
+	title   string
+	columns []column[R]
+	rows    []R
+	notes   []string // below the table in Markdown
+}
+
+// section is a table of any kind.
+type section interface {
+	markdown(w io.Writer) error
+	csv(w io.Writer) error
+	objects() []any
+}
+
+// printSections writes results in one of benchFormats.
+func printSections(w io.Writer, format string, sections ...section) error {
+	var all []any
+	for i, s := range sections {
+		if i > 0 && (format == "md" || format == "csv") {
+			fmt.Fprintln(w)
+		}
+		var err error
+		switch format {
+		case "md":
+			err = s.markdown(w)
+		case "csv":
+			err = s.csv(w)
+		default:
+			all = append(all, s.objects()...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if format == "json" {
+		return printJSON(w, all)
+	}
+	for _, object := range all {
+		if err := printJSON(w, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t table[R]) markdown(w io.Writer) error {
+	if t.title != "" {
+		fmt.Fprintf(w, "%s\n\n", t.title)
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(cell func(column[R]) string) {
+		for _, c := range t.columns {
+			fmt.Fprintf(tw, "| %s\t", cell(c))
+		}
+		fmt.Fprintln(tw, "|")
+	}
+	line(func(c column[R]) string { return c.title })
+	fmt.Fprintln(tw, strings.Repeat("|---\t", len(t.columns))+"|")
+	for _, r := range t.rows {
+		line(func(c column[R]) string { return c.text(r) })
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, note := range t.notes {
+		if _, err := fmt.Fprintf(w, "\n%s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t table[R]) objects() []any {
+	out := make([]any, len(t.rows))
+	for i, r := range t.rows {
+		out[i] = r
+	}
+	return out
+}
+
+// csv writes a column for every JSON field, numbers of a list in one cell.
+func (t table[R]) csv(w io.Writer) error {
+	row := reflect.TypeFor[R]()
+	if row.Kind() == reflect.Pointer {
+		row = row.Elem()
+	}
+	fields := slices.DeleteFunc(reflect.VisibleFields(row), func(f reflect.StructField) bool { return f.Anonymous })
+	out := csv.NewWriter(w)
+	header := make([]string, len(fields))
+	for i, f := range fields {
+		header[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	}
+	out.Write(header)
+	for _, r := range t.rows {
+		cells, v := make([]string, len(fields)), reflect.Indirect(reflect.ValueOf(r))
+		for i, f := range fields {
+			cells[i] = strings.Trim(fmt.Sprint(v.FieldByIndex(f.Index)), "[]")
+		}
+		out.Write(cells)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// known is a number in a table, "-" for 0: what is not known or does not apply.
+func known(format string, v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
