@@ -59,13 +59,15 @@ func Kernels(launches []device.Launch, rows float64) []Kernel {
 
 // moved is what an operation moves at least, 0 where it is not known.
 func moved(c device.Call, rows float64) float64 {
+	has := map[string]bool{}
 	for _, a := range c.Args {
-		if a.Name == "k" && a.Tensor != nil {
-			if rows == 0 {
-				return 0
-			}
-			return float64(c.Bytes()) + rows
-		}
+		has[a.Name] = a.Tensor != nil
+	}
+	switch attends := has["k"] && has["out"]; {
+	case attends && rows == 0:
+		return 0
+	case attends:
+		return float64(c.Bytes()) + rows
 	}
 	return float64(c.Bytes())
 }

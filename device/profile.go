@@ -65,7 +65,7 @@ type Arg struct {
 // those that are read in places, which depend on positions.
 var (
 	weightArgs = map[string]bool{"weight": true, "bias": true, "gamma": true, "gate": true, "table": true, "w": true}
-	cacheArgs  = map[string]bool{"k": true, "v": true, "cache": true, "slots": true, "seen": true}
+	cacheArgs  = map[string]bool{"k": true, "v": true, "keys": true, "values": true, "cache": true, "slots": true, "seen": true}
 )
 
 // WeightBytes is what the operation reads of the model's weights, each once: of
@@ -75,6 +75,9 @@ func (c Call) WeightBytes() (n int64) {
 	for i, a := range c.Args {
 		if a.Tensor != nil && weightArgs[a.Name] && !c.repeats(i) {
 			n += int64(a.Bytes())
+			if a.Scale != nil {
+				n += int64(a.Scale.Bytes())
+			}
 		}
 	}
 	return n * int64(c.Read) / int64(max(c.Of, 1))

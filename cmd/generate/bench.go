@@ -29,7 +29,7 @@ func newBenchCommand() *cobra.Command {
 	addFlags(cmd, "Measurement", func(f *pflag.FlagSet) {
 		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "read prompts of `N` tokens; 0 for none. Lists are separated by commas")
 		f.StringVarP(&b.tokens, "n-gen", "n", "32", "decode `N` tokens; 0 for none")
-		f.StringVarP(&b.depths, "n-depth", "d", "", "after `N` tokens that are in the cache already (default: none for prompts; decoding follows each prompt)")
+		f.StringVarP(&b.depths, "n-depth", "d", "", "at depth `N`, after so many tokens (default: 0; decode after each prompt)")
 		f.IntVarP(&b.repeats, "repetitions", "r", 3, "time `N` repetitions, after one that is not counted")
 		f.BoolVar(&b.kernels, "kernels", false, "on a GPU, time every kernel of a pass too, one after another")
 		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl, csv")

@@ -62,7 +62,7 @@ type modelBench struct {
 
 func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) error {
 	if _, ok := o.Device.(device.Profiler); b.kernels && !ok {
-		return usagef("--kernels: %s has no clock of its own that could time kernels: run on a GPU", o.Device.Name())
+		return usagef("--kernels times kernels by a GPU's clock, and this is %s", o.Device.Name())
 	}
 	if b.loadFormat == "dummy" { // was not trained for any length
 		o.Config.MaxPositions = max(o.Config.MaxPositions, mostTokens)
@@ -72,7 +72,7 @@ func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) err
 		longest = max(longest, v.rows())
 	}
 	if longest > o.Config.MaxPositions {
-		return usagef("-p %s, -n %s and -d %q need up to %d tokens: the model's limit is %d in all", b.prompts, b.tokens, b.depths, longest, o.Config.MaxPositions)
+		return usagef("-p %q, -n %q, -d %q: up to %d tokens: the model's limit is %d in all", b.prompts, b.tokens, b.depths, longest, o.Config.MaxPositions)
 	}
 	if err := o.load(longest, b.each()...); err != nil {
 		return err

@@ -36,17 +36,17 @@ const (
 )
 
 func (b *operatorFlags) register(f *pflag.FlagSet) {
-	f.BoolVar(&b.attentionOp, "attention-op", false, "time attention of one token in one layer, on cache rows of MODEL's heads side by side")
-	f.StringVar(&b.rows, "rows", "32768", "over `N` prompt rows; the prompt is repeated where that is longer. Lists are separated by commas")
-	f.StringVar(&b.drawn, "drawn", "31", "draw `K` teams a query head")
+	f.BoolVar(&b.attentionOp, "attention-op", false, "time attention of one token in one layer, MODEL's heads side by side")
+	f.StringVar(&b.rows, "rows", "32768", "over `N` prompt rows, the prompt repeated as need be; lists with commas")
+	f.StringVar(&b.drawn, "drawn", "31", "draw `K` teams a query head; lists with commas")
 	f.StringVar(&b.heads, "heads", "", "`Q/K` query heads and key heads (default: 28/4; 16/1 for a latent cache)")
-	f.StringVar(&b.dim, "dim", "", "`D` numbers a key, K/V where values are its first (default: 128; 576/512 for a latent cache)")
+	f.StringVar(&b.dim, "dim", "", "`D` numbers a key (default: 128; 576/512 for a latent cache, values its first 512)")
 	f.IntVar(&b.suffix, "suffix", 64, "`N` rows after the prompt")
 	f.IntVar(&b.firstLayer, "first-layer", 0, "take heads from layer `N` of MODEL on")
-	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, cold inside a row of layers; paper, appendix E: one by one, evicted, in paired rounds, no suffix")
+	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, a row of cold layers; paper, its appendix E")
 	f.BoolVar(&b.stages, "stages", false, "time every stage alone in place of the whole")
 	f.IntVar(&b.rounds, "rounds", bench.PaperRounds, "`N` rounds of --protocol paper and --stages")
-	f.StringVar(&b.peer, "peer", "", "time the attention of another program beside: tools/cuda/peer.py, say; `COMMAND` of the shell")
+	f.StringVar(&b.peer, "peer", "", "time another program beside, such as tools/cuda/peer.py serve; a `COMMAND`")
 }
 
 // operatorOnly are flags of attention by itself, modelOnly those of a model.

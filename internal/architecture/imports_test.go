@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"internal/golden":        {},
 	"internal/modeltest":     {"*"},
 	"internal/attentiontest": {"*"},
+	"bench":                  {"decode", "attention", "attention/dense", "attention/santapp", "kvcache", "device"},
 }
 
 // only names the folder that alone may import a module.
