@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"blitzen/cuda"
@@ -97,4 +98,24 @@ func follow(t *testing.T, dev device.Device, m model.Model, ids, tokens []int32)
 		return nil
 	}))
 	return logits
+}
+
+// Every output says that weights are bytes.
+func TestInt8IsNamed(t *testing.T) {
+	args := []string{needle, "-p", "Hello", "-n", "2", "--quantize", "int8"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{append(args, "--json"), `"quantize":"int8"`},
+		{append(args[:5:5], "--json"), `"quantize":"none"`},
+		{append(args, "-v"), needle + " (int8) on cpu"},
+		{[]string{"compare", needle, "--length", "300", "-n", "2", "--quantize", "int8"}, "loaded " + needle + " (int8) on cpu"},
+		{[]string{"inspect", needle, "--quantize", "int8"}, "int8 weights "},
+		{[]string{"bench", needle, "-p", "16", "-n", "1", "-r", "1", "--attention", "dense", "--quantize", "int8"}, needle + " (int8)"},
+	} {
+		if o := answer(t, "", c.args...); !strings.Contains(o.out+o.errors, c.want) {
+			t.Errorf("%v does not print %q:\n%s%s", c.args, c.want, o.out, o.errors)
+		}
+	}
 }

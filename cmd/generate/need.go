@@ -50,6 +50,9 @@ func (n need) refusal(s space) error {
 	if longest := n.longest(s); longest > 0 {
 		most = fmt.Sprintf("at most %d tokens of context fit", longest)
 	}
+	if n.kind == "" && n.total()-n.weights/2 <= s.free {
+		most += "; --quantize int8 halves the weights"
+	}
 	return fmt.Errorf("the model does not fit on %s: %s: %s in all, but %s of %s are free: %s",
 		s.name, n.parts(), mebibytes(n.total()), mebibytes(s.free), mebibytes(s.total), most)
 }

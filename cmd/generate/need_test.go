@@ -46,8 +46,9 @@ func TestPublishedSizes(t *testing.T) {
 
 // What is counted is what the CPU device then holds.
 func TestNeedIsExact(t *testing.T) {
-	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+	for i, name := range []string{"qwen2_tied_gqa", "dsv2_lite", "qwen2_untied_mha", "dsv2_group"} {
 		l := counted(t, tiny+name, false)
+		l.int8 = i >= 2
 		dev, err := host.New(host.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -68,6 +69,27 @@ func TestNeedIsExact(t *testing.T) {
 			t.Errorf("%s: %d bytes in use, counted %+v", name, used, n)
 		}
 		s.Close()
+	}
+}
+
+// V2-Lite, 29 GiB in bfloat16, fits a card of 24 GiB with its whole context.
+func TestInt8Fits(t *testing.T) {
+	l := counted(t, configs+"deepseek-v2-lite", true)
+	s := aGPU
+	s.free, s.total = 23<<30, 24<<30
+	n, err := l.need(s, 0, 32768)
+	if err != nil || n.fits(s) {
+		t.Fatalf("%v, %+v fits", err, n)
+	}
+	if refused := n.refusal(s).Error(); !strings.HasSuffix(refused, "not one token fits; --quantize int8 halves the weights") {
+		t.Error(refused)
+	}
+	l.int8 = true
+	if n, err = l.need(s, 0, l.MaxPositions); err != nil || !n.fits(s) || n.weights > 15<<30 {
+		t.Errorf("%v, %+v does not fit", err, n)
+	}
+	if refused := n.refusal(s).Error(); !strings.Contains(refused, ": int8 weights 15") || strings.Contains(refused, "--quantize") {
+		t.Error(refused)
 	}
 }
 
@@ -98,7 +120,7 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("fits: %v, at most %d tokens", n.fits(s), n.longest(s))
 	}
 	const want = "the model does not fit on cuda:0 Card: weights 100.0 MiB, cache 65.0 MiB for 1024 tokens, scratch 10.0 MiB for 64 tokens at once, " +
-		"workspace 5.0 MiB: 180.0 MiB in all, but 150.0 MiB of 200.0 MiB are free: at most 544 tokens of context fit"
+		"workspace 5.0 MiB: 180.0 MiB in all, but 150.0 MiB of 200.0 MiB are free: at most 544 tokens of context fit; --quantize int8 halves the weights"
 	if got := n.refusal(s).Error(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
