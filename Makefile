@@ -34,6 +34,7 @@ lint: setup
 check: lint
 	go vet ./...
 	go test -race ./...
+	python3 -B -m unittest discover -s tools/datasets
 
 fuzz: setup # every fuzz target for FUZZTIME
 	@set -e; for package in $$(go list ./...); do \
