@@ -26,6 +26,7 @@ type compareFlags struct {
 	ignoreEOS bool
 	row       int
 	json      bool
+	report    string
 }
 
 func newCompareCommand() *cobra.Command {
@@ -50,6 +51,7 @@ func newCompareCommand() *cobra.Command {
 	addFlags(cmd, "Model", c.modelFlags.register)
 	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&c.json, "json", false, "print one JSON object in place of tables")
+		f.StringVar(&c.report, "report", "", "also write a page with charts and a map of the prompt to `FILE`.html")
 	})
 	return cmd
 }
@@ -65,6 +67,11 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	page, err := newFile("--report", c.report)
+	if err != nil {
+		return err
+	}
+	defer page.Close()
 	start := time.Now()
 	o, err := c.modelFlags.open(args)
 	if err != nil {
@@ -93,6 +100,11 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	result, err := m.run()
 	if err != nil {
 		return err
+	}
+	if c.report != "" {
+		if err := page.write(m.page(result).Write); err != nil {
+			return err
+		}
 	}
 	if c.json {
 		return printJSON(cmd.OutOrStdout(), result)

@@ -70,6 +70,11 @@ func (m *measurement) methods(p comparison.Prompt, r *compared) (exact compariso
 		}
 	}
 	r.overSeeds()
+	if m.report != "" {
+		if err := m.rows(p, b, r); err != nil {
+			return exact, err
+		}
+	}
 	exact = base
 	if m.control && m.a != "dense" {
 		if build, err = m.builderOf(m.side("dense"), 0); err == nil {
@@ -77,6 +82,20 @@ func (m *measurement) methods(p comparison.Prompt, r *compared) (exact compariso
 		}
 	}
 	return exact, err
+}
+
+// rows measures where exact attention looks and what the second method reads,
+// along the base's tokens.
+func (m *measurement) rows(p comparison.Prompt, b attentionFlags, r *compared) error {
+	build, err := m.builderOf(b, m.firstSeed())
+	if err != nil {
+		return err
+	}
+	if r.mass, err = p.Mass(m.cmd.Context(), r.A.TokenIDs); err != nil {
+		return err
+	}
+	r.reads, _, err = p.Reads(m.cmd.Context(), build, r.A.TokenIDs)
+	return err
 }
 
 // seed measures the second method with one attention seed.

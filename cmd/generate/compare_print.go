@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"blitzen/eval/divergence"
+	"blitzen/report"
 )
 
 // print is the comparison for people.
@@ -26,7 +27,7 @@ func (c *compared) print(w io.Writer) error {
 		verdict = "The two answers differ."
 	}
 	fmt.Fprintf(w, "\n%s\n\n%s along %s's %d tokens, %s as the base\n\n", verdict, c.B.Label, c.A.Label, len(c.A.TokenIDs), c.A.Label)
-	if err := c.printDivergence(w); err != nil {
+	if err := c.printFigures(w); err != nil {
 		return err
 	}
 	if c.Control != nil {
@@ -63,40 +64,45 @@ func (c *compared) printSides(w io.Writer) error {
 	return t.Flush()
 }
 
-// printDivergence prints the figures of the first seed as llama-perplexity
-// does, and beside them the mean over seeds, if there are several.
-func (c *compared) printDivergence(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	one := c.Seeds[0]
-	all := c.OverSeeds
-	if all == nil {
-		all = &overSeeds{OutputErrors: make([]divergence.Estimate, len(one.OutputErrors))}
-		fmt.Fprintf(t, "\t%s\n", "± over tokens")
+// figures are those of the first seed as llama-perplexity prints them, and
+// beside them the mean over seeds, if there are several.
+func (c *compared) figures() report.Table {
+	one, all := c.Seeds[0], c.OverSeeds
+	t := report.Table{Head: []string{"", "± over tokens"}}
+	if all != nil {
+		t.Head = []string{"", fmt.Sprintf("seed %d, ± over tokens", one.Seed), fmt.Sprintf("%d seeds, mean ± s.e.", len(c.Seeds))}
 	} else {
-		fmt.Fprintf(t, "\tseed %d, ± over tokens\t%d seeds, mean ± s.e.\n", one.Seed, len(c.Seeds))
+		all = &overSeeds{OutputErrors: make([]divergence.Estimate, len(one.OutputErrors))}
 	}
-	line := func(name, first, over string) {
-		if c.OverSeeds == nil {
-			over = ""
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", name, first, over)
+	add := func(name, first, over string) {
+		t.Rows = append(t.Rows, []string{name, first, over}[:len(t.Head)])
 	}
 	d := one.Divergence
-	line("Mean PPL(Q)/PPL(base)", estimate(d.PPLRatio), estimate(all.PPLRatio))
-	line("Mean KLD", estimate(d.MeanKLD), estimate(all.MeanKLD))
-	line("Maximum KLD", figure(d.KLD.Maximum), estimate(all.MaximumKLD))
-	line("99.9% KLD", figure(d.KLD.P999), estimate(all.P999KLD))
-	line("Median KLD", figure(d.KLD.Median), estimate(all.MedianKLD))
-	line("Mean Δp", shareEstimate(d.MeanDeltaP), shareEstimate(all.MeanDeltaP))
-	line("RMS Δp", shareEstimate(d.RMSDeltaP), shareEstimate(all.RMSDeltaP))
-	line("Same top p", shareEstimate(d.SameTop), shareEstimate(all.SameTop))
-	line("RMS logit error", estimate(d.RMSLogit), estimate(all.RMSLogit))
-	line("First differing token", one.differs(), "")
-	line("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), shareEstimate(all.MatchRate))
-	line("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percentEstimate(all.AccessPercent))
-	line("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percentEstimate(all.BytesPercent))
+	add("Mean PPL(Q)/PPL(base)", estimate(d.PPLRatio), estimate(all.PPLRatio))
+	add("Mean KLD", estimate(d.MeanKLD), estimate(all.MeanKLD))
+	add("Maximum KLD", figure(d.KLD.Maximum), estimate(all.MaximumKLD))
+	add("99.9% KLD", figure(d.KLD.P999), estimate(all.P999KLD))
+	add("Median KLD", figure(d.KLD.Median), estimate(all.MedianKLD))
+	add("Mean Δp", shareEstimate(d.MeanDeltaP), shareEstimate(all.MeanDeltaP))
+	add("RMS Δp", shareEstimate(d.RMSDeltaP), shareEstimate(all.RMSDeltaP))
+	add("Same top p", shareEstimate(d.SameTop), shareEstimate(all.SameTop))
+	add("RMS logit error", estimate(d.RMSLogit), estimate(all.RMSLogit))
+	add("First differing token", one.differs(), "")
+	add("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), shareEstimate(all.MatchRate))
+	add("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percentEstimate(all.AccessPercent))
+	add("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percentEstimate(all.BytesPercent))
 	for layer, e := range one.OutputErrors {
-		line(fmt.Sprintf("Attention output error, layer %d", layer), figure(e), estimate(all.OutputErrors[layer]))
+		add(fmt.Sprintf("Attention output error, layer %d", layer), figure(e), estimate(all.OutputErrors[layer]))
+	}
+	return t
+}
+
+// printFigures prints them in columns.
+func (c *compared) printFigures(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	figures := c.figures()
+	for _, row := range append([][]string{figures.Head}, figures.Rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	return t.Flush()
 }
@@ -118,7 +124,9 @@ func shareEstimate(e divergence.Estimate) string {
 	return percentEstimate(divergence.Estimate{Value: 100 * e.Value, Error: 100 * e.Error})
 }
 
-func percentEstimate(e divergence.Estimate) string { return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error) }
+func percentEstimate(e divergence.Estimate) string {
+	return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error)
+}
 
 // figure has six decimals, as llama-perplexity prints, or three digits where
 // that would show next to nothing.

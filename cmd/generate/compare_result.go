@@ -18,6 +18,8 @@ type compared struct {
 	Control   *controlResult `json:"control,omitempty"`
 	Model     modelReport    `json:"model"`
 	Version   string         `json:"version"`
+
+	mass, reads [][]float64 // [layers][prompt tokens]: for --report
 }
 
 type comparedPrompt struct {

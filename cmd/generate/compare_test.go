@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +126,28 @@ func TestCompareSeeds(t *testing.T) {
 	swapped := compare(t, append(args, "--a", "santapp", "--b", "dense", "--seeds", "3")...)
 	if len(swapped.Seeds) != 1 || !slices.Equal(swapped.A.TokenIDs, c.B.TokenIDs) || !slices.Equal(swapped.B.TokenIDs, c.A.TokenIDs) || swapped.Control == nil {
 		t.Errorf("%+v", swapped)
+	}
+}
+
+// --report leaves a whole page, and nothing where it cannot be made.
+func TestCompareReport(t *testing.T) {
+	dir := t.TempDir()
+	page := dir + "/page.html"
+	args := []string{"compare", needle, "--length", "200", "--codes", "2", "-n", "4", "--control=false", "--budget", "16", "--report"}
+	answer(t, "", append(args, page)...)
+	got := read(t, page)
+	for _, text := range []string{"<h1>dense and santapp (kmeans, S 16)</h1>", "The access code of", `id="kl"`, `id="map"`, `"reads":"`, "attention on rows read %", "</html>"} {
+		if !strings.Contains(got, text) {
+			t.Errorf("no %q in the page", text)
+		}
+	}
+	write(t, page, "as it was")
+	refused(t, generate(t, "", append(args, dir+"/none/page.html")...), 2, dir, "--report: open DIR/none: no such folder")
+	refused(t, generate(t, "", append(args, dir)...), 2, dir, "--report: DIR is not a regular file")
+	if o := generate(t, "", append(args, page, "--prompt-ids", "99999999")...); o.code != 2 || read(t, page) != "as it was" {
+		t.Errorf("exit code %d, the page holds %q", o.code, read(t, page))
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v: %v", err, left)
 	}
 }

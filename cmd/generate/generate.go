@@ -136,7 +136,7 @@ type generation struct {
 	*opened
 	cmd      *cobra.Command
 	settings sample.Settings
-	report   report
+	report   generationReport
 }
 
 func (r *generation) run(prompt given) error {

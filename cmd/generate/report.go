@@ -9,9 +9,9 @@ import (
 	"blitzen/sample"
 )
 
-// report is the JSON object of a generation. Times are in milliseconds, under
+// generationReport is the JSON object of a generation. Times are in milliseconds, under
 // llama.cpp's names.
-type report struct {
+type generationReport struct {
 	Text         string          `json:"text"`
 	TokenIDs     []int32         `json:"token_ids"`
 	PromptTokens int             `json:"prompt_tokens"`
@@ -58,14 +58,14 @@ type modelReport struct {
 	Device       string `json:"device"`
 }
 
-func newReport(o *opened) report {
-	return report{Version: version, LogProbs: []tokenReport{}, Model: modelReport{
+func newReport(o *opened) generationReport {
+	return generationReport{Version: version, LogProbs: []tokenReport{}, Model: modelReport{
 		Path: o.Dir, Architecture: o.Config.Architecture, Hash: o.Checkpoint.Fingerprint(),
 		DType: o.Device.DType().String(), Quantize: o.quantize(), Device: o.Device.Name(),
 	}}
 }
 
-func (r *report) fill(g *generation, s *decode.Session, ids []int32, result decode.Result) {
+func (r *generationReport) fill(g *generation, s *decode.Session, ids []int32, result decode.Result) {
 	r.Text, r.TokenIDs, r.FinishReason = result.Text, result.IDs(), result.Finish
 	r.PromptTokens, r.Sampling = len(ids), g.settings
 	r.Attention = g.attentionFlags.report(s.Access(), g.attentionFlags.seedFor(g.cmd.Flags(), g.settings.Seed))
@@ -81,7 +81,7 @@ func (r *report) fill(g *generation, s *decode.Session, ids []int32, result deco
 	}
 }
 
-func (r *report) addLogProbs(o *opened, tokens []decode.Token) {
+func (r *generationReport) addLogProbs(o *opened, tokens []decode.Token) {
 	// A token's own text; bytes that are no character on their own show as
 	// U+FFFD.
 	piece := func(id int32) string {
@@ -101,7 +101,7 @@ func (r *report) addLogProbs(o *opened, tokens []decode.Token) {
 }
 
 // print writes the figures for people.
-func (r *report) print(w io.Writer) {
+func (r *generationReport) print(w io.Writer) {
 	t := r.Timings
 	fmt.Fprintf(w, "load         %10.1f ms\n", t.LoadMS)
 	fmt.Fprintf(w, "prompt       %10.1f ms  %6d tokens  %8.1f tokens/s\n", t.PromptMS, t.PromptN, t.PromptPerSec)

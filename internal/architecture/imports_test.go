@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"internal/modeltest":     {"*"},
 	"internal/attentiontest": {"*"},
 	"bench":                  {"decode", "attention", "attention/dense", "attention/santapp", "kvcache", "device"},
+	"report":                 {},
 }
 
 // only names the folder that alone may import a module.
