@@ -15,6 +15,7 @@ import (
 
 	"blitzen/attention"
 	"blitzen/attention/dense"
+	"blitzen/attention/record"
 	"blitzen/device"
 	"blitzen/kvcache"
 	"blitzen/model"
@@ -30,6 +31,7 @@ type Options struct {
 	Sampling    sample.Settings
 	TopLogProbs int // alternatives reported with every token; the token's own log-probability is always reported if above 0
 	Chunk       int // most prompt tokens read at once; 0 for the model's MaxRows
+	Probes      int // keep the queries of so many last prompt tokens in the cache (kvcache.Layer.Queries)
 }
 
 // Session is one sequence on one device. It owns its cache and backends, not
@@ -88,6 +90,11 @@ func (s *Session) open() error {
 	if s.prefill, err = dense.New(s.dev, s.model.CacheSpec()); err != nil {
 		return err
 	}
+	if s.opts.Probes > 0 {
+		if err := s.cache.KeepQueries(s.opts.Probes, s.model.Config().Heads); err != nil {
+			return err
+		}
+	}
 	vocab, top := s.model.Config().Vocab, max(s.opts.TopLogProbs, 1)
 	o := &s.owned
 	s.t = tensors{
@@ -128,10 +135,14 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	if err := s.prepare(len(ids)); err != nil {
 		return err
 	}
-	attn := stoppable{s.prefill, ctx}
+	probes := min(s.opts.Probes, len(ids))
+	if probes > 0 {
+		s.cache.HoldQueries(probes)
+	}
 	for done := 0; done < len(ids); {
 		n, at := min(s.chunkRows(), len(ids)-done), s.prompt+done
-		if err := s.chunk(ids[done:done+n], at, attn); err != nil {
+		attn := s.reader(done, n, len(ids)-probes)
+		if err := s.chunk(ids[done:done+n], at, stoppable{attn, ctx}); err != nil {
 			return fmt.Errorf("prefill at token %d: %w", at, err)
 		}
 		done += n
@@ -150,10 +161,19 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	return nil
 }
 
+// reader is exact attention for n prompt tokens from start on, which keeps the
+// queries of those from first on.
+func (s *Session) reader(start, n, first int) attention.Backend {
+	if start+n <= first {
+		return s.prefill
+	}
+	return record.NewQueries(s.prefill, s.cache, max(first-start, 0), max(start-first, 0))
+}
+
 // stoppable is exact attention that ends a prefill between layers when ctx
 // ends.
 type stoppable struct {
-	*dense.Backend
+	attention.Backend
 	ctx context.Context
 }
 

@@ -49,7 +49,11 @@ type Layer struct {
 	K     *device.Tensor // [kv heads, capacity, KeyDim]
 	V     *device.Tensor // [kv heads, capacity, ValueDim]; a view of K if ValueIsKeyPrefix
 	Slots *device.Tensor // I32 [kv heads, capacity]: row in which a position lies
+	// Queries are those of the last prompt tokens read, [tokens, query heads,
+	// KeyDim], for methods that describe keys by them; nil where none are kept.
+	Queries *device.Tensor
 
+	queries      *device.Tensor   // as many as there is room for
 	lastK, lastV *device.Tensor   // [kv heads, 1, d]: the last prompt row as prefilled
 	moved        []*device.Tensor // K and V, as far as their rows lie by Slots
 }
@@ -114,6 +118,22 @@ func (c *Cache) newLayer(i int, s Spec) (*Layer, error) {
 		l.V = l.K.Slice(2, 0, s.ValueDim)
 	}
 	return l, c.resetSlots(l)
+}
+
+// KeepQueries makes room for the queries of so many tokens and query heads.
+func (c *Cache) KeepQueries(tokens, heads int) error {
+	for i, l := range c.Layers {
+		l.queries = c.owned.New(fmt.Sprintf("cache.%d.queries", i), c.dev.DType(), tokens, heads, l.KeyDim)
+	}
+	return c.owned.Err()
+}
+
+// HoldQueries makes Queries those of n tokens, at most as many as there is room
+// for.
+func (c *Cache) HoldQueries(n int) {
+	for _, l := range c.Layers {
+		l.Queries = l.queries.Slice(0, 0, n)
+	}
 }
 
 // Frozen is the number of prompt rows, 0 before Freeze.

@@ -14,9 +14,10 @@ type Parents uint8
 const (
 	Contiguous Parents = iota // spans of P consecutive rows, the last may be shorter
 	KMeans                    // clusters of about P rows, as scikit-learn's MiniBatchKMeans finds them
+	Probe                     // the same clusters of fingerprints: what probe queries make of the keys
 )
 
-var parentNames = [...]string{Contiguous: "contiguous", KMeans: "kmeans"}
+var parentNames = [...]string{Contiguous: "contiguous", KMeans: "kmeans", Probe: "probe"}
 
 // ParseParents returns the way that the flag --parents names.
 func ParseParents(name string) (Parents, error) {
@@ -38,8 +39,8 @@ func (p Parents) String() string {
 
 // Of returns the parent of each row of x, F32 or BF16 [n, d], for parents of
 // about size rows. Every number from 0 to the largest occurs. x is what parents
-// are made of: the keys or any other vectors of the same rows; contiguous
-// parents look at its length alone.
+// are made of: the keys, with Probe their fingerprints; contiguous parents look
+// at its length alone.
 func (p Parents) Of(ctx context.Context, dev device.Device, x *device.Tensor, size int) ([]int32, error) {
 	switch {
 	case size < 1:
@@ -54,7 +55,7 @@ func (p Parents) Of(ctx context.Context, dev device.Device, x *device.Tensor, si
 	switch n := x.Shape[0]; p {
 	case Contiguous:
 		return spans(n, size), nil
-	case KMeans:
+	case KMeans, Probe:
 		r, err := kmeans.Fit(ctx, dev, x, clusters(n, size))
 		if err != nil {
 			return nil, fmt.Errorf("parents: %w", err)

@@ -113,12 +113,12 @@ func TestDropEmpty(t *testing.T) {
 }
 
 func TestParentsNames(t *testing.T) {
-	for _, p := range []Parents{Contiguous, KMeans} {
+	for _, p := range []Parents{Contiguous, KMeans, Probe} {
 		if got, err := ParseParents(p.String()); got != p || err != nil {
 			t.Errorf("%v reads back as %v, %v", p, got, err)
 		}
 	}
-	if _, err := ParseParents("Kmeans"); err == nil || !strings.Contains(err.Error(), `--parents "Kmeans": want one of ["contiguous" "kmeans"]`) {
+	if _, err := ParseParents("Kmeans"); err == nil || !strings.Contains(err.Error(), `--parents "Kmeans": want one of ["contiguous" "kmeans" "probe"]`) {
 		t.Errorf("unknown name: %v", err)
 	}
 	if s := Parents(9).String(); s != "Parents(9)" {

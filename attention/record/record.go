@@ -3,6 +3,7 @@
 //
 //	Outputs  the attention outputs, unchanged
 //	Replay   the outputs on the course of another backend, whose outputs go on
+//	Queries  the queries of a prompt's last tokens
 //	Mass     where exact attention puts its weight
 //
 // They issue operations on tensors made before the first step, so that their

@@ -40,7 +40,15 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 		return t, err
 	}
 	err := sampled.EachHead(ctx, dev, cache, cfg.WholeRow, progress, func(layer, head int, x *device.Tensor) error {
-		p, err := divide(ctx, dev, x, cfg)
+		described := x
+		if cfg.Parents == teams.Probe {
+			var err error
+			if described, err = fingerprints(dev, cache.Layers[layer], head, t.rows); err != nil {
+				return err
+			}
+			defer dev.Free(described)
+		}
+		p, err := divide(ctx, dev, described, x, cfg)
 		t.parts[layer] = append(t.parts[layer], p)
 		return err
 	})
@@ -50,9 +58,10 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 	return t, nil
 }
 
-// divide makes parents and teams of the keys x, F32 [rows, width].
-func divide(ctx context.Context, dev device.Device, x *device.Tensor, cfg Config) (teams.Partition, error) {
-	parent, err := cfg.Parents.Of(ctx, dev, x, cfg.ParentSize)
+// divide makes parents of what describes the rows, and teams of the keys x, F32
+// [rows, width].
+func divide(ctx context.Context, dev device.Device, described, x *device.Tensor, cfg Config) (teams.Partition, error) {
+	parent, err := cfg.Parents.Of(ctx, dev, described, cfg.ParentSize)
 	if err != nil {
 		return teams.Partition{}, err
 	}

@@ -13,7 +13,7 @@ import (
 // longest matching entry counts.
 var allowed = map[string][]string{
 	"cmd":                    {"*"},
-	"decode":                 {"model", "attention", "attention/dense", "kvcache", "sample", "device", "tokenizer"},
+	"decode":                 {"model", "attention", "attention/dense", "attention/record", "kvcache", "sample", "device", "tokenizer"},
 	"eval":                   {"decode", "model", "attention", "kvcache", "tokenizer", "sample", "device"},
 	"eval/comparison":        {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":        {},

@@ -1,0 +1,117 @@
+package santapp
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"blitzen/attention/sampled"
+	"blitzen/device"
+	"blitzen/internal/attentiontest"
+	"blitzen/internal/modeltest"
+	"blitzen/teams"
+)
+
+// A fingerprint must be by definition: products with the queries of the group's
+// heads, z-scored over the rows; a query of zeros gives a constant dimension,
+// which becomes 0.
+func TestFingerprints(t *testing.T) {
+	const kvHeads, heads, width, rows, probes = 2, 6, 8, 37, 5
+	rng := rand.New(rand.NewPCG(3, 4))
+	vectors := func(n int) [][]float64 {
+		v := make([][]float64, n)
+		for i := range v {
+			for range width {
+				v[i] = append(v[i], float64(float32(rng.NormFloat64())))
+			}
+		}
+		return v
+	}
+	keys := [][][]float64{vectors(rows), vectors(rows)}
+	l := attentiontest.Fill(t, modeltest.Host(t), vectors(heads), keys, keys, rows, 1)
+	q := vectors(probes * heads)
+	clear(q[3*heads+4])
+	attentiontest.Check(t, l.Cache.KeepQueries(probes+2, heads))
+	l.Cache.HoldQueries(probes)
+	var flat []float32
+	for _, v := range q {
+		for _, x := range v {
+			flat = append(flat, float32(x))
+		}
+	}
+	attentiontest.Check(t, device.Write(l.Dev, l.Cache.Layers[0].Queries, flat))
+	for kv := range kvHeads {
+		x, err := fingerprints(l.Dev, l.Cache.Layers[0], kv, rows)
+		attentiontest.Check(t, err)
+		got := attentiontest.Floats(t, l.Dev, x)
+		l.Dev.Free(x)
+		const dims = probes * heads / kvHeads
+		for p := range probes {
+			for g := range heads / kvHeads {
+				own := make([]float64, rows)
+				for i, k := range keys[kv] {
+					own[i] = sampled.Dot(q[p*heads+kv*heads/kvHeads+g], k)
+				}
+				for i, want := range zScores(own) {
+					// Products of 8 float32 terms, over a deviation of about 3.
+					if have := got[i*dims+p*heads/kvHeads+g]; math.Abs(have-want) > 1e-5 {
+						t.Errorf("key head %d, row %d, probe %d, head %d: %v, want %v", kv, i, p, g, have, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func zScores(x []float64) []float64 {
+	n, mean, square := float64(len(x)), 0.0, 0.0
+	for _, v := range x {
+		mean += v / n
+		square += v * v / n
+	}
+	out := make([]float64, len(x))
+	if square == mean*mean {
+		return out
+	}
+	for i, v := range x {
+		out[i] = (v - mean) / math.Sqrt(square-mean*mean)
+	}
+	return out
+}
+
+// Parents come from fingerprints, representatives and owners from keys; without
+// queries there is an error that names the flag.
+func TestProbeParents(t *testing.T) {
+	l, _ := unbiasedCase(t)
+	cfg := Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 24, Parents: teams.Probe}
+	if _, err := Group(context.Background(), l.Dev, l.Cache, cfg, nil); err == nil || !strings.Contains(err.Error(), "--parents probe: the last queries of the prompt were not kept") {
+		t.Fatal(err)
+	}
+	attentiontest.Check(t, l.Cache.KeepQueries(Probes, 1))
+	l.Cache.HoldQueries(3)
+	rows := make([]float32, l.Cache.Layers[0].Queries.Len())
+	for i := range rows {
+		rows[i] = float32(math.Sin(float64(i * i)))
+	}
+	attentiontest.Check(t, device.Write(l.Dev, l.Cache.Layers[0].Queries, rows))
+	made, err := Group(context.Background(), l.Dev, l.Cache, cfg, nil)
+	attentiontest.Check(t, err)
+	x, err := fingerprints(l.Dev, l.Cache.Layers[0], 0, 96)
+	attentiontest.Check(t, err)
+	defer l.Dev.Free(x)
+	parent, err := teams.KMeans.Of(context.Background(), l.Dev, x, 8)
+	attentiontest.Check(t, err)
+	keys, err := device.Read[float32](l.Dev, l.Cache.Layers[0].K)
+	attentiontest.Check(t, err)
+	d := l.Cache.Layers[0].KeyDim
+	want, err := teams.Divide(keys[:96*d], d, parent, 2)
+	attentiontest.Check(t, err)
+	got := made.Partition(0, 0)
+	for row, g := range got.Team {
+		if g != want.Team[row] {
+			t.Fatalf("row %d is in team %d, want %d", row, g, want.Team[row])
+		}
+	}
+}
