@@ -64,7 +64,7 @@ func (a *attentionFlags) register(f *pflag.FlagSet) {
 // seed is unless given.
 func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
-	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous")
+	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous, probe")
 	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 	f.IntVar(&a.block, "block", defaultBlock, "centroid: `B` keys on average in a cluster")
 	f.StringVar(&a.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
@@ -157,6 +157,14 @@ func (a attentionFlags) clusters() (buildFunc, error) {
 		cfg.Seed = seed
 		return centroid.New(l.Device, c, t, cfg)
 	}, err
+}
+
+// probes is how many of the prompt's last queries the method needs.
+func (a attentionFlags) probes() int {
+	if a.usesTeams() && a.parents == teams.Probe.String() {
+		return santapp.Probes
+	}
+	return 0
 }
 
 // check refuses an unknown method and settings that do not fit together, before

@@ -96,7 +96,7 @@ func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) err
 // once runs all methods after one prompt, so that noise of the machine falls on
 // all alike.
 func (m *modelBench) once(v visit, seed uint64) error {
-	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
+	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy(), Probes: m.lastQueries})
 	if err != nil {
 		return err
 	}

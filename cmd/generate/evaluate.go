@@ -38,7 +38,7 @@ func newEvaluateCommand() *cobra.Command {
 	addFlags(cmd, "Attention (lists are separated by commas; all combinations are run)", func(f *pflag.FlagSet) {
 		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
-		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous")
+		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous, probe")
 		f.StringVar(&e.clusters, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
 		f.StringVar(&e.blocks, "block", strconv.Itoa(defaultBlock), "centroid: `B` keys on average in a cluster")
 		f.StringVar(&e.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
@@ -204,7 +204,7 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 	if err != nil {
 		return err
 	}
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
 	if err != nil {
 		return err
 	}

@@ -56,13 +56,14 @@ func loader[C any, M model.Model](load func(device.Device, model.Source, C, mode
 // loaded is a model on its way to a device. Close releases everything.
 type loaded struct {
 	plan
-	Dir        string
-	Checkpoint weightSource
-	EOS        []int32       // end tokens of config.json and generation_config.json
-	Generation *model.Fields // generation_config.json; nil if there is none
-	Device     device.Device // nil until it is opened
-	Model      model.Model   // nil until the weights are read
-	int8       bool          // matrices are kept as signed bytes
+	Dir         string
+	Checkpoint  weightSource
+	EOS         []int32       // end tokens of config.json and generation_config.json
+	Generation  *model.Fields // generation_config.json; nil if there is none
+	Device      device.Device // nil until it is opened
+	Model       model.Model   // nil until the weights are read
+	int8        bool          // matrices are kept as signed bytes
+	lastQueries int           // last queries of a prompt that a method needs
 }
 
 // options are those of loading for up to rows tokens at once.

@@ -102,6 +102,9 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 	if chunk == 0 {
 		rows = min(s.rows, context)
 	}
+	for _, a := range attention {
+		l.lastQueries = max(l.lastQueries, a.probes())
+	}
 	for {
 		n, err := l.count(s.dtype, rows, context)
 		if err != nil {
@@ -147,18 +150,18 @@ func (l *loaded) count(d device.DType, rows, context int) (need, error) {
 	}
 	defer m.Close()
 	n := need{weights: meter.Imported(), scratch: meter.Made(), rows: rows, context: context, limit: l.Config.MaxPositions}
-	one, err := sessionBytes(meter, m, 1)
+	one, err := l.sessionBytes(meter, m, 1)
 	if err != nil {
 		return n, err
 	}
-	two, err := sessionBytes(meter, m, 2)
+	two, err := l.sessionBytes(meter, m, 2)
 	n.row, n.session = two-one, one-(two-one)
 	return n, err
 }
 
-func sessionBytes(meter *device.Meter, m model.Model, capacity int) (int64, error) {
+func (l *loaded) sessionBytes(meter *device.Meter, m model.Model, capacity int) (int64, error) {
 	before := meter.Made()
-	s, err := decode.New(meter, m, decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
+	s, err := decode.New(meter, m, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: l.lastQueries})
 	if err != nil {
 		return 0, err
 	}
