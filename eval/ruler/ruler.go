@@ -27,10 +27,11 @@ type Options struct {
 
 // task is one of RULER's, at one length.
 type task interface {
+	// fit makes what all rows share and returns how many lines or words a row
+	// takes. It is called once, before draw.
+	fit() (n int, err error)
 	// draw makes a sample of n lines or words.
 	draw(n int) (draft, error)
-	// first makes what all rows share and returns how many lines or words fit.
-	fit() (n int, err error)
 	// step is what a row that came out too long is shortened by.
 	step() int
 	answer() int // tokens
@@ -78,11 +79,11 @@ type Rows struct {
 // New returns the rows of the task of that name. An error says why the options
 // do not fit; most shows in the first row.
 func New(name string, o Options) (*Rows, error) {
-	make, ok := tasks[name]
+	newTask, ok := tasks[name]
 	if !ok {
 		return nil, fmt.Errorf("ruler: no task %q: want one of %s", name, strings.Join(Tasks(), ", "))
 	}
-	t, err := make(o)
+	t, err := newTask(o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,29 +1,33 @@
 package ruler
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 )
 
-// files are the word lists; words/README.md says whose.
-//
-//go:embed words/*.txt words/LICENSE
-var files embed.FS
+// The word lists; words/README.md says whose.
+var (
+	//go:embed words/nounlist.txt
+	nouns string
+	//go:embed words/adjectivelist.txt
+	adjectives string
+	//go:embed words/verblist.txt
+	verbs string
+	// WordsLicence is the notice under which the word lists are passed on.
+	//go:embed words/LICENSE
+	WordsLicence string
+)
 
-// list is a file's words, in its order, trailing white space cut.
-func list(name string) []string {
-	data, err := files.ReadFile("words/" + name)
-	if err != nil {
-		panic(err) // go:embed has the file
+// lines are a list's words, in its order, trailing white space cut.
+func lines(list string) []string {
+	out := strings.Split(strings.TrimSuffix(list, "\n"), "\n")
+	for i := range out {
+		out[i] = strings.TrimRight(out[i], " \t\r")
 	}
-	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " \t\r")
-	}
-	return lines
+	return out
 }
 
 func sortedSet(words []string) []string {
@@ -33,7 +37,7 @@ func sortedSet(words []string) []string {
 
 // allWords are the different nouns, adjectives and verbs, sorted.
 func allWords() []string {
-	return sortedSet(slices.Concat(list("nounlist.txt"), list("adjectivelist.txt"), list("verblist.txt")))
+	return sortedSet(slices.Concat(lines(nouns), lines(adjectives), lines(verbs)))
 }
 
 // compounds is the sorted set of all adjective-noun strings, of which there are
@@ -53,8 +57,8 @@ type compoundGroup struct {
 
 // compoundWords are made once: every needle draws from them.
 var compoundWords = sync.OnceValue(func() *compounds {
-	c := &compounds{nouns: sortedSet(list("nounlist.txt"))}
-	adjectives := sortedSet(list("adjectivelist.txt"))
+	c := &compounds{nouns: sortedSet(lines(nouns))}
+	adjectives := sortedSet(lines(adjectives))
 	slices.SortFunc(adjectives, func(a, b string) int { return strings.Compare(a+"-", b+"-") })
 	for i := 0; i < len(adjectives); {
 		to := i + 1
