@@ -59,8 +59,7 @@ func BenchmarkLinearInt8(b *testing.B) {
 			ws = append(ws, w)
 		}
 		x, dst := m.act(s.rows, s.in), m.act(s.rows, total)
-		chosen := d.kernels.gemvInt8Shape(total, s.in)
-		b.Run(fmt.Sprintf("%s/chosen %v", s.name, chosen), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/chosen %v", s.name, d.kernels.oneShapeFor(total, s.in)), func(b *testing.B) {
 			measure(b, d, sets, scale{bytes: bytes, flops: 2 * bytes * float64(s.rows)}, func(o *device.Ops) {
 				for _, w := range ws {
 					o.Linear(dst, x, w)
@@ -70,14 +69,16 @@ func BenchmarkLinearInt8(b *testing.B) {
 		if s.rows > fewTokens {
 			continue
 		}
-		for _, shape := range []gemvShape{{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {1, 1, 2}, {1, 2, 2}, {1, 4, 2}, {1, 8, 2}, {2, 1, 2}, {2, 2, 2}, {2, 4, 2}, {2, 8, 2}, {1, 1, 4}, {2, 1, 4}, {4, 1, 1}, {4, 2, 1}, {4, 4, 1}, {4, 1, 2}} {
-			if s.in < shape.split*32*16 {
+		for _, shape := range []oneShape{
+			{12, 1, 3, 4}, {18, 1, 2, 4}, {9, 1, 4, 4}, {16, 1, 2, 4}, {8, 1, 4, 4}, {8, 2, 4, 4}, {8, 4, 4, 4}, {8, 8, 4, 4}, {4, 4, 8, 4}, {16, 4, 2, 4}, {16, 8, 2, 4}, {16, 16, 2, 4}, {12, 4, 3, 4}, {12, 2, 3, 4}, {12, 12, 3, 4},
+		} {
+			if s.rows > 1 || ceil(s.in, 64) < 2*shape.split {
 				continue
 			}
 			b.Run(fmt.Sprintf("%s/%v", s.name, shape), func(b *testing.B) {
 				measure(b, d, sets, scale{bytes: bytes}, func(o *device.Ops) {
 					for _, w := range ws {
-						if err := d.kernels.gemvInt8(dst, x, w, false, shape); err != nil {
+						if err := d.kernels.gemvInt8One(dst, x, w, false, shape); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -114,18 +115,26 @@ func BenchmarkExpertsInt8(b *testing.B) {
 			sets = append(sets, device.ExpertsArgs{Dst: dst, X: x, IDs: m.ints(ids...).Unflatten(0, 1, k), Weights: weights, Experts: all})
 		}
 	}
-	for _, shape := range []expertsInt8Shape{
-		fewInt8, {256, 3, 384, 3, 4, 4}, {256, 3, 384, 4, 4, 2}, {512, 2, 384, 2, 8, 2}, {384, 2, 256, 3, 8, 4}, {256, 4, 192, 6, 4, 2},
-		{256, 4, 768, 1, 8, 3}, {256, 3, 256, 4, 4, 3}, {512, 1, 384, 2, 8, 4}, {128, 6, 128, 6, 4, 4},
+	for _, shape := range []expertsOneShape{
+		oneInt8, {8, 2, 4, 3, 2, 4}, {8, 4, 4, 2, 1, 6}, {8, 4, 3, 4, 3, 4}, {8, 1, 3, 4, 4, 4}, {8, 8, 3, 4, 2, 8}, {4, 2, 6, 4, 2, 4}, {16, 4, 2, 2, 2, 6}, {12, 4, 2, 4, 2, 6}, {4, 4, 6, 4, 1, 8},
 	} {
 		b.Run(fmt.Sprint(shape), func(b *testing.B) {
 			measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
 				for _, a := range sets {
-					if err := d.kernels.expertsFewInt8(a, width, shape); err != nil {
+					if err := d.kernels.expertsOneInt8(a, width, shape); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		})
 	}
+	b.Run("several tokens' kernel", func(b *testing.B) {
+		measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
+			for _, a := range sets {
+				if err := d.kernels.expertsFewInt8(a, width, fewInt8); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
 }

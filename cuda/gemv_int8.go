@@ -21,36 +21,103 @@ type gemvInt8Args struct {
 
 // gemvInt8 multiplies few rows by parts of signed bytes, up to gemvParts.
 func (k *kernels) gemvInt8(dst, x *device.Tensor, w device.Weight, add bool, shape gemvShape) error {
-	tokens, in := x.Shape[0], x.Shape[1]
+	c := k.gemvInt8Call("gemv_int8", dst, x, w).set("TOKENS", x.Shape[0])
+	c.set("VEC", vectorOf(16, append([]*device.Tensor{x}, w.Parts...)...))
+	c.set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
+	args := gemvInt8Args{dst: c.mat(dst), x: c.mat(x), in: int32(x.Shape[1]), add: flag(add)}
+	var block int
+	args.parts, block = c.gemvInt8Parts(w, 8/shape.split*shape.outs)
+	return launch(c, "gemv_int8", k.early(blocks(block, threads)), 0, &args)
+}
+
+func (k *kernels) gemvInt8Call(file string, dst, x *device.Tensor, w device.Weight) *call {
 	bias := device.F32
 	if len(w.Bias) > 0 {
 		bias = w.Bias[0].DType
 	}
-	c := k.call("gemv_int8").as("DST", dst.DType).as("SRC", x.DType).as("BIAS", bias)
-	vector := vectorOf(16, append([]*device.Tensor{x}, w.Parts...)...)
-	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
-	args := gemvInt8Args{dst: c.mat(dst), x: c.mat(x), in: int32(in)}
-	if add {
-		args.add = 1
-	}
-	column, block := 0, 0
-	for i := range args.parts {
-		args.parts[i].block = int32(block)
+	return k.call(file).as("DST", dst.DType).as("SRC", x.DType).as("BIAS", bias)
+}
+
+// gemvInt8Parts are a weight's parts and their blocks, each with so many
+// outputs.
+func (c *call) gemvInt8Parts(w device.Weight, outs int) (parts [gemvParts]gemvInt8Part, block int) {
+	column := 0
+	for i := range parts {
+		parts[i].block = int32(block)
 		if i >= len(w.Parts) {
 			continue
 		}
 		p := w.Parts[i]
-		args.parts[i] = gemvInt8Part{
+		parts[i] = gemvInt8Part{
 			w: c.vec(p), scale: c.vec(p.Scale), ld: int64(p.Stride[0]),
 			outs: int32(p.Shape[0]), column: int32(column), block: int32(block),
 		}
 		if len(w.Bias) > 0 {
-			args.parts[i].bias = c.vec(w.Bias[i])
+			parts[i].bias = c.vec(w.Bias[i])
 		}
 		column += p.Shape[0]
-		block += ceil(p.Shape[0], 8/shape.split*shape.outs)
+		block += ceil(p.Shape[0], outs)
 	}
-	return launch(c, "gemv_int8", k.early(blocks(block, threads)), 0, &args)
+	return parts, block
+}
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// oneShape says how kernels/gemv_int8_one.cu is compiled: warps of a block, how
+// many of them share outputs, blocks of a multiprocessor, loads ahead.
+type oneShape struct{ warps, split, blocks, depth int }
+
+type gemvInt8OneArgs struct {
+	dst, x  vec
+	parts   [gemvParts]gemvInt8Part
+	in, add int32
+}
+
+// gemvInt8One multiplies one row by parts of signed bytes on the tensor cores.
+func (k *kernels) gemvInt8One(dst, x *device.Tensor, w device.Weight, add bool, s oneShape) error {
+	c := k.gemvInt8Call("gemv_int8_one", dst, x, w)
+	c.set("WARPS", s.warps).set("SPLIT", s.split).set("BLOCKS", s.blocks).set("DEPTH", s.depth)
+	args := gemvInt8OneArgs{dst: c.vec(dst), x: c.vec(x), in: int32(x.Shape[1]), add: flag(add)}
+	var block int
+	args.parts, block = c.gemvInt8Parts(w, 8*s.warps/s.split)
+	return launch(c, "gemv_int8_one", k.early(blocks(block, 32*s.warps)), planeBytes(x.Shape[1]), &args)
+}
+
+// planeBytes is the shared memory of n numbers in kernels/int8_one.cuh.
+func planeBytes(n int) int { return 192 * ceil(n, 64) }
+
+// forOneRow reports whether kernels/int8_one.cuh takes the only row of x and
+// these weights.
+func (k *kernels) forOneRow(x *device.Tensor, ws ...*device.Tensor) bool {
+	const most = 1 << 16 // inputs, so that sums of 32 bits hold
+	if k.card.capability < 80 || x.Shape[0] != 1 || vectorOf(8, x) < 8 {
+		return false
+	}
+	for _, w := range ws {
+		if n := w.Shape[1]; w.DType != device.I8 || n%16 != 0 || n > most || vectorOf(16, w) < 16 {
+			return false
+		}
+	}
+	return true
+}
+
+// oneShapeFor keeps every multiprocessor busy with all outputs at once, if they
+// are that few: the fewest warps that share outputs and still are enough.
+func (k *kernels) oneShapeFor(outs, in int) oneShape {
+	const warps = 24 // of a multiprocessor
+	split := 1
+	for split < 8 && ceil(outs, 8)*split < warps*max(k.card.multiprocessors, 1) && ceil(in, 64) >= 4*split {
+		split *= 2
+	}
+	if split == 1 {
+		return oneShape{12, 1, 3, 4}
+	}
+	return oneShape{8, split, 4, 4}
 }
 
 // gemvInt8Shapes are tried in this order; resident is how many blocks of it a

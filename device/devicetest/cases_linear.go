@@ -12,6 +12,7 @@ func linearCases() []testCase {
 	for _, s := range []linearShape{
 		{1, 1, []int{1}, true},
 		{1, 17, []int{2}, false},
+		{1, 80, []int{17, 9, 8}, true},
 		{1, 896, []int{63, 1}, true},
 		{2, 64, []int{63}, false},
 		{7, 65, []int{17, 1, 111}, true},

@@ -25,6 +25,8 @@ func moeCases() []testCase {
 	cs = append(cs, testCase{"Router/ties", routerTies})
 	for _, s := range []expertsShape{
 		{1, 64, 17, 8, 6, device.BF16, false},
+		{1, 80, 48, 8, 6, device.BF16, false},
+		{1, 64, 32, 24, 20, device.BF16, false},
 		{7, 17, 65, 5, 2, device.F32, false},
 		{65, 64, 33, 16, 6, device.BF16, false},
 		{2, 111, 16, 3, 1, device.BF16, false},
