@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"blitzen/eval"
+	"blitzen/model"
 )
 
 // small is an evaluation of prompts that take milliseconds.
@@ -227,5 +228,43 @@ func TestCutMiddle(t *testing.T) {
 	}
 	if _, err := p.cutMiddle(row, 5, len(whole)); err == nil {
 		t.Error("a limit below the chat template's tokens is kept")
+	}
+}
+
+// Without a chat template the rows are those of the original scripts.
+func TestPlanOriginalRows(t *testing.T) {
+	o := &opened{Name: needle, loaded: &loaded{plan: plan{Config: model.Config{MaxPositions: 32768}}}}
+	var err error
+	if o.Tokenizer, err = openTokenizer(needle); err != nil {
+		t.Fatal(err)
+	}
+	defer o.Tokenizer.Close()
+	cmd := newEvaluateCommand()
+	s := sourceFlags{tasks: "niah_single_1", lengths: "1024", perTask: 2, taskSeed: 42, prefix: "both"}
+	p, err := s.plan(cmd, o, &promptFlags{raw: true}, 0)
+	if err != nil || p.prompts != 4 || p.context != 1024+128 {
+		t.Fatalf("%d prompts of %d tokens with their answers, error %v", p.prompts, p.context, err)
+	}
+	file, err := os.Open("../../testdata/ruler/examples.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	originals, err := eval.ReadRows(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 4 {
+		q, err := p.question(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		original := originals[n/2]
+		if q.Input != original.Input || q.Length != original.Length || q.maxTokens != 128 || (q.prefix == eval.WithPrefix) != (q.AnswerPrefix == original.AnswerPrefix) {
+			t.Errorf("prompt %d, %s: %d tokens, %q", n, q.prefix, q.Length, q.Input)
+		}
+		if want := original.Length - 128; q.prefix == eval.WithPrefix && len(q.ids) != want || q.prefix == eval.WithoutPrefix && len(q.ids) >= want {
+			t.Errorf("prompt %d, %s: %d tokens of %d", n, q.prefix, len(q.ids), want)
+		}
 	}
 }
