@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,6 +15,7 @@ import (
 	"blitzen/eval"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // bootstrapSeed is that of the intervals, printed with them.
@@ -33,39 +35,65 @@ func (r *evaluation) header(shard, shards int) (eval.Header, error) {
 		}
 		h.Arms = append(h.Arms, arm)
 	}
+	var err error
+	h.Settings, err = r.settings()
+	return h, err
+}
+
+// settings are all that decides an answer beside the model and the arms.
+func (r *evaluation) settings() (map[string]json.RawMessage, error) {
+	o := r.opened
+	var tasks []string
 	files := map[string]string{}
 	for _, task := range choices(r.tasks) {
+		name := filepath.Base(task)
+		tasks = append(tasks, name)
 		if isFile(task) {
 			hash, err := fileHash(task)
 			if err != nil {
-				return h, err
+				return nil, err
 			}
-			files[filepath.Base(task)] = hash
+			files[name] = hash
 		}
 	}
 	tokenizer, err := fileHash(filepath.Join(o.Dir, "tokenizer.json"))
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	template, how, err := r.promptFlags.chooseTemplate(o.Tokenizer, o.Name)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
-	var tasks []string
-	for _, task := range choices(r.tasks) {
-		tasks = append(tasks, filepath.Base(task))
-	}
-	h.Settings = map[string]json.RawMessage{}
-	for name, value := range map[string]any{
+	values := map[string]any{
 		"--tasks": tasks, "--length": choices(r.lengths), "--samples": r.perTask, "--task-seed": r.taskSeed, "--answer-prefix": r.prefix,
 		"--scorer": r.scorer, "--limit": r.limit, "--truncate": r.truncate, "--max-tokens": r.maxTokens, "--system-prompt": r.system,
-		"--attention-seed": r.attentionFlags.seed, "--quantize": o.quantize(), "--divergence": r.divergence, "files": files, "tokenizer": tokenizer, "template": how, "template text": shortHash([]byte(template)), "end tokens": o.EOS,
-	} {
-		if h.Settings[name], err = json.Marshal(value); err != nil {
-			return h, err
+		"--attention-seed": r.attentionFlags.seed, "--divergence": r.divergence, "--quantize": o.quantize(),
+		"files": files, "tokenizer": tokenizer, "template": how, "template text": shortHash([]byte(template)), "end tokens": o.EOS,
+	}
+	if common := commonAttention(r.cmd.Flags()); len(common) > 0 {
+		values["attention flags"] = common
+	}
+	out := map[string]json.RawMessage{}
+	for name, value := range values {
+		if out[name], err = json.Marshal(value); err != nil {
+			return nil, err
 		}
 	}
-	return h, nil
+	return out, nil
+}
+
+// commonAttention are the flags of attention that were given and that all arms
+// share: those that are no lists, which the arms come from.
+func commonAttention(f *pflag.FlagSet) map[string]string {
+	lists := []string{"attention", "budget", "parents", "cluster", "block", "draw", "attention-seeds", "attention-seed"}
+	given := map[string]string{}
+	f.Visit(func(f *pflag.Flag) {
+		group := strings.Join(f.Annotations[helpGroup], "")
+		if strings.HasPrefix(group, "Attention") && !slices.Contains(lists, f.Name) {
+			given[f.Name] = f.Value.String()
+		}
+	})
+	return given
 }
 
 // arm describes the method with all its settings.

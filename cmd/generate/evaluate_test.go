@@ -138,6 +138,7 @@ func TestEvaluateOtherSettings(t *testing.T) {
 	}{
 		{[]string{"--task-seed", "8"}, "it holds answers of another run; --task-seed differs: 8, and 7 there: name another file, or ask for the same"},
 		{[]string{"--raw"}, "; template differs: "},
+		{[]string{"--parent-size", "8"}, `; attention flags differs: {"parent-size":"8"}, and  there: `},
 		{[]string{"--samples", "2"}, "; the number of prompts differs: 2, and 1 there: "},
 		{[]string{"--attention", "dense,santapp"}, "; attention differs: "},
 		{[]string{"--shard", "1/2"}, "it holds shard 0/1, and this is 1/2: name another file"},
@@ -265,6 +266,33 @@ func TestPlanOriginalRows(t *testing.T) {
 		}
 		if want := original.Length - 128; q.prefix == eval.WithPrefix && len(q.ids) != want || q.prefix == eval.WithoutPrefix && len(q.ids) >= want {
 			t.Errorf("prompt %d, %s: %d tokens of %d", n, q.prefix, len(q.ids), want)
+		}
+	}
+}
+
+// Along exact attention's answer, exact attention and a budget over all teams
+// are no way apart; a small budget is.
+func TestEvaluateDivergence(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out")
+	o := answer(t, "", small("--samples", "2", "--budget", "4,4096", "-n", "6", "--divergence", "-o", file)...)
+	if !strings.Contains(o.out, "Mean KLD") || !strings.Contains(o.out, "Same top p %") {
+		t.Errorf("printed\n%s", o.out)
+	}
+	r, err := eval.ReadResults(file)
+	if err != nil || len(r.Answers) != 6 {
+		t.Fatalf("%d answers, error %v", len(r.Answers), err)
+	}
+	for _, a := range r.Answers {
+		d := a.Divergence
+		switch {
+		case d == nil || d.Steps != 6:
+			t.Fatalf("%s: %+v", a.Label, d)
+		case a.Label == "santapp (contiguous, S 4)":
+			if d.KL <= 0 || d.Max <= 0 || d.Max > d.KL {
+				t.Errorf("%s: %+v", a.Label, d)
+			}
+		case d.KL != 0 || d.Max != 0 || d.Same != 6:
+			t.Errorf("%s: %+v", a.Label, d)
 		}
 	}
 }
