@@ -95,6 +95,12 @@ type piece struct {
 	part            int // of the heads that are laid side by side
 }
 
+// Check refuses a shape whose rows cannot be made of a model's.
+func Check(model kvcache.Spec, s Shape) error {
+	_, _, err := (&Source{spec: model}).pieces(s)
+	return err
+}
+
 // pieces lays the model's heads side by side to rows of a shape: a latent beside
 // latents, its rotary part beside rotary parts.
 func (c *Source) pieces(s Shape) (keys, values []piece, err error) {

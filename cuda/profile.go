@@ -13,7 +13,8 @@ type profile struct {
 	gpu      *gpu
 	ahead    func() error
 	trace    *device.Trace // of the pass under way
-	before   int           // operations of the passes before it
+	before   int           // operations of the passes before it, up to the last that launched
+	last     int           // number of that operation
 	laps     *stopwatch
 	launches []device.Launch
 }
@@ -30,7 +31,7 @@ func (d *gpu) Profile(fn, ahead func() error) ([]device.Launch, error) {
 	if d.recording != nil || d.kernels.profile != nil {
 		return nil, errors.New("cuda: Profile inside Record or Profile")
 	}
-	p := &profile{gpu: d, ahead: ahead, laps: &stopwatch{gpu: d}}
+	p := &profile{gpu: d, ahead: ahead, last: -1, laps: &stopwatch{gpu: d}}
 	defer p.laps.Close()
 	if ahead == nil {
 		block, err := d.busy()
@@ -65,14 +66,10 @@ func (d *gpu) busy() (driver.Address, error) {
 
 // follow has the operations of a pass traced.
 func (p *profile) follow(trace *device.Trace) *device.Trace {
-	if p.trace != nil {
-		_, last := p.trace.Last()
-		p.before += last + 1
-	}
 	if trace == nil {
 		trace = &device.Trace{}
 	}
-	p.trace = trace
+	p.trace, p.before = trace, p.last+1
 	return trace
 }
 
@@ -112,6 +109,7 @@ func (p *profile) time(l device.Launch, launch func() error) error {
 	if p.trace != nil {
 		l.Call, l.Number = p.trace.Last()
 		l.Number += p.before
+		p.last = l.Number
 	}
 	p.launches = append(p.launches, l)
 	if err := p.laps.Start(); err != nil {

@@ -75,6 +75,9 @@ func TestStopwatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := d.Run(func(o *device.Ops) { o.Increment(large) }); err != nil { // compiled now
+		t.Fatal(err)
+	}
 	for range 3 {
 		for _, n := range []int{1, 64 << 20} {
 			if err := w.Start(); err != nil {

@@ -72,7 +72,12 @@ func (m *modelBench) profile(of *benchRow, rows float64, pass func() error) erro
 	for _, k := range kernels {
 		total += k.Total
 	}
+	least, err := m.least()
+	if err != nil {
+		return err
+	}
 	t := table[kernelRow]{
+		notes: []string{fmt.Sprintf("By this measure a kernel that does next to nothing takes %.2f µs: marks, and that it waits for the one ahead.", least)},
 		title:   fmt.Sprintf("Kernels of %s, %s: %d launches one after another, %.3f ms in all", of.Test, of.Attention, len(launches), total/1e3),
 		columns: kernelColumns,
 	}
@@ -84,4 +89,25 @@ func (m *modelBench) profile(of *benchRow, rows float64, pass func() error) erro
 	}
 	m.kernels = append(m.kernels, t)
 	return nil
+}
+
+// least is the mean time of a kernel that does next to nothing, in microseconds.
+func (m *modelBench) least() (float64, error) {
+	const calls = 20
+	one, err := m.Device.New("bench.one", device.I32, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Device.Free(one)
+	launches, err := m.Device.(device.Profiler).Profile(func() error {
+		return m.Device.Run(func(ops *device.Ops) {
+			for range calls {
+				ops.Increment(one)
+			}
+		})
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return bench.Kernels(launches, 0)[0].Mean(), nil
 }

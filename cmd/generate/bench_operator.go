@@ -172,6 +172,9 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	if r.shape, err = b.operatorFlags.shape(o.specs[0].ValueIsKeyPrefix); err != nil {
 		return err
 	}
+	if err := bench.Check(o.specs[0], r.shape); err != nil {
+		return usagef("--dim: %v", err)
+	}
 	if err := o.load(min(slices.Max(rows), o.Config.MaxPositions-1)+1, flags); err != nil {
 		return err
 	}
@@ -291,5 +294,5 @@ func (r *operatorBench) evicted() (evict func() error, free func(), err error) {
 
 const (
 	evictBytes    = 512 << 20 // appendix E
-	evictBytesCPU = 64 << 20
+	evictBytesCPU = 4 << 20
 )

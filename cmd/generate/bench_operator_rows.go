@@ -68,7 +68,10 @@ func (r *operatorBench) sampledRow(o *bench.Operator, drawn int) (operatorRow, b
 // graph times a row of layers: each number of teams, exact attention, and the
 // peer's.
 func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
-	const replays = 40
+	replays := 40
+	if r.on.CopyGBs == 0 {
+		replays = 4
+	}
 	var sampled, others []operatorRow
 	dense := 0.0
 	for _, k := range drawn {

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestVisits(t *testing.T) {
+	for _, c := range []struct {
+		prompts, tokens, depths []int
+		want                    string
+	}{
+		{[]int{8, 16}, []int{2, 3}, nil, "[{8 true 0 [2 3]} {16 true 0 [2 3]}]"},
+		{[]int{8}, nil, nil, "[{8 true 0 []}]"},
+		{nil, []int{2}, nil, "[{0 false 0 [2]}]"},
+		{nil, nil, []int{5}, "[]"},
+		{nil, nil, nil, "[]"},
+		{[]int{8, 16}, []int{2}, []int{0, 99}, "[{8 true 0 []} {16 true 0 []} {0 false 0 [2]} {99 false 8 []} {99 false 16 []} {99 false 0 [2]}]"},
+	} {
+		if got := fmt.Sprint(visitsOf(c.prompts, c.tokens, c.depths)); got != c.want {
+			t.Errorf("-p %v, -n %v, -d %v: %s, want %s", c.prompts, c.tokens, c.depths, got, c.want)
+		}
+	}
+	if rows := (visit{depth: 0, tokens: []int{3, 7}}).rows(); rows != 8 {
+		t.Errorf("%d rows, want 8: one token to begin with and 7", rows)
+	}
+}
+
+// Depths as in llama-bench: names, counts, and what a token reads.
+func TestBenchDepth(t *testing.T) {
+	var rows []struct {
+		Test, Attention    string
+		Prompt             int     `json:"n_prompt"`
+		Tokens             int     `json:"n_gen"`
+		Depth              int     `json:"n_depth"`
+		Bytes              float64 `json:"bytes_per_token"`
+		MS                 float64 `json:"ms_per_token"`
+		Samples            []float64
+		DType, Unit, Model string
+	}
+	out := answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-p", "8", "-n", "2,3", "-d", "0,20", "-r", "2", "--attention", "dense", "-o", "json").out
+	if err := json.Unmarshal([]byte(out), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range rows {
+		names = append(names, fmt.Sprintf("%s %d %d %d", r.Test, r.Prompt, r.Tokens, r.Depth))
+		if len(r.Samples) != 2 || r.DType != "f32" || r.Tokens > 0 != (r.MS > 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+	const want = "pp8 8 0 0, tg2 0 2 0, tg3 0 3 0, pp8 @ d20 8 0 20, tg2 @ d20 0 2 20, tg3 @ d20 0 3 20"
+	if got := strings.Join(names, ", "); got != want {
+		t.Fatalf("rows %s\nwant %s", got, want)
+	}
+	// Two steps at depth 20 are fed positions 19 and 20, those at depth 0 positions
+	// 0 and 1: they read 19 rows more each, of 3 layers, 2 key heads, keys and
+	// values of 8 float32 numbers.
+	if more := rows[4].Bytes - rows[1].Bytes; more != 19*3*2*2*8*4 {
+		t.Errorf("%v bytes more at depth 20", more)
+	}
+}
+
+func TestBenchCSV(t *testing.T) {
+	out := answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-p", "8", "-n", "2", "-r", "2", "--attention", "dense", "-o", "csv").out
+	lines, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil || len(lines) != 3 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	column := func(name string) int { return slices.Index(lines[0], name) }
+	if got := lines[2][column("test")]; got != "tg2 @ d8" {
+		t.Errorf("test %q", got)
+	}
+	if samples := strings.Fields(lines[2][column("samples")]); len(samples) != 2 {
+		t.Errorf("samples %v", samples)
+	}
+	if column("model") != 0 || column("copy_percent") < 0 {
+		t.Errorf("header %v", lines[0])
+	}
+}
+
+// Made-up weights were trained for no length.
+func TestBenchBeyondLimit(t *testing.T) {
+	args := []string{"bench", tiny + "qwen2_tied_gqa", "-p", "0", "-n", "1", "-d", "32768", "-r", "1", "--attention", "dense"}
+	refused(t, generate(t, "", args...), 2, "", `-p "0", -n "1", -d "32768": up to 32769 tokens: the model's limit is 32768 in all`)
+	l, err := openModel(tiny+"qwen2_tied_gqa", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.Config.MaxPositions = mostTokens
+	if n, err := l.need(aGPU, 0, 130_000, attentionFlags{name: "dense"}); err != nil || n.context != 130_000 {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// The attention of one token by itself, in every way, on the CPU.
+func TestBenchOperator(t *testing.T) {
+	small := []string{"bench", tiny + "qwen2_tied_gqa", "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60,90", "--drawn", "2,4", "--suffix", "3", "--parents", "contiguous"}
+	var rows []operatorRow
+	parse := func(more ...string) {
+		t.Helper()
+		rows = nil
+		if err := json.Unmarshal([]byte(answer(t, "", append(slices.Clone(small), more...)...).out), &rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() (all []string) {
+		for _, r := range rows {
+			all = append(all, fmt.Sprintf("%d %d %s", r.Rows, r.Drawn, r.Method))
+			if r.US <= 0 || r.Bytes <= 0 || r.KeyDim != 16 || r.Method == "santapp" != (r.UnionRows > 0) || r.Method == "santapp" == (r.Times > 0) {
+				t.Errorf("%+v", r)
+			}
+		}
+		return all
+	}
+	const want = "[60 2 santapp 60 2 dense 60 4 santapp 60 4 dense 90 2 santapp 90 2 dense 90 4 santapp 90 4 dense]"
+	if parse("-o", "json"); fmt.Sprint(names()) != want {
+		t.Errorf("rows %v", names())
+	}
+	const peer = `echo '{"peer": "Other", "backends": ["fast", "none"]}'; while read line; do case $line in *none*) echo '{"error": "no"}';; *) echo '{"us": [5, 6, 7]}';; esac; done`
+	small = append(small[:8:8], "90", "--drawn", "2", "--parents", "contiguous")
+	if parse("-o", "json", "--protocol", "paper", "--rounds", "3", "--peer", peer); fmt.Sprint(names()) != "[90 2 santapp 90 2 dense 90 2 Other fast]" {
+		t.Errorf("rows %v", names())
+	}
+	for i, r := range rows {
+		if len(r.RoundsUS) != 3 || r.Suffix != 0 || i > 0 && (r.Low > r.Times || r.High < r.Times) || i == 2 && r.US != 6 {
+			t.Errorf("%+v", r)
+		}
+	}
+	md := answer(t, "", append(small, "--peer", peer)...)
+	for _, text := range []string{"| santapp is faster by", "| Other fast", "none of Other: not supported: no", "teams of contiguous parents over 2 key heads"} {
+		if !strings.Contains(md.out, text) {
+			t.Errorf("no %q in\n%s", text, md.out)
+		}
+	}
+	md = answer(t, "", append(small, "--stages", "--rounds", "2")...)
+	for _, text := range []string{"Stages alone at 90 rows, 2 drawn", "| route ", "| whole ", "the paper's 71.98 MiB"} {
+		if !strings.Contains(md.out, text) {
+			t.Errorf("no %q in\n%s", text, md.out)
+		}
+	}
+}
+
+// A latent cache has a latent operator, by default of DeepSeek-V2-Lite's size.
+func TestBenchOperatorLatent(t *testing.T) {
+	var rows []operatorRow
+	out := answer(t, "", "bench", tiny+"dsv2_lite", "--attention-op", "--heads", "6/1", "--dim", "96/64", "--rows", "80", "--drawn", "2", "--parents", "contiguous", "-o", "json").out
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 || rows[0].ValueDim != 64 || rows[1].Bytes != (80+64)*96*4 {
+		t.Errorf("%v: %s", err, out)
+	}
+	var b operatorFlags
+	if s, err := b.shape(true); err != nil || fmt.Sprint(s) != "{16 1 576 512 true}" {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s, err := b.shape(false); err != nil || fmt.Sprint(s) != "{28 4 128 128 false}" {
+		t.Errorf("%v, %v", s, err)
+	}
+	refused(t, generate(t, "", "bench", tiny+"dsv2_lite", "--attention-op", "--dim", "64"), 2, "",
+		"--dim 64: this model has a latent cache: want K/V, values being the first V of K numbers")
+	refused(t, generate(t, "", "bench", tiny+"dsv2_lite", "--attention-op", "--dim", "70/64"), 2, "",
+		"--dim: rows of 70/64 numbers cannot be made of the model's 48/32 side by side: want multiples")
+}
