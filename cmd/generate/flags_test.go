@@ -128,13 +128,14 @@ func TestHelp(t *testing.T) {
 		"":         {"Usage:\n  generate [flags] MODEL\n", "\nPrompt:\n  -p, --prompt TEXT", "\nAttention:\n      --attention NAME", "\nCommands:\n", "GENERATE_MAX_TOKENS"},
 		"compare":  {"Usage:\n  generate compare [flags] MODEL\n", "--b NAME", "--row N"},
 		"evaluate": {"Usage:\n  generate evaluate [flags] MODEL\n", "--samples N", "all combinations"},
+		"diagnose": {"Usage:\n  generate diagnose [flags] MODEL\n", "--variants"},
 		"bench":    {"Usage:\n  generate bench [flags] MODEL\n", "--repetitions N"},
 		"inspect":  {"Usage:\n  generate inspect [flags] MODEL\n", "--ctx-size N"},
 		"tokenize": {"Usage:\n  generate tokenize [flags] MODEL\n", "--ids IDS"},
 	} {
 		args := strings.Fields(command + " --help")
 		o := answer(t, "", args...)
-		if o.errors != "" || strings.Contains(o.out, "default 1)") != (command == "evaluate" || command == "compare") {
+		if o.errors != "" || strings.Contains(o.out, "default 1)") != (command == "evaluate" || command == "compare" || command == "diagnose") {
 			t.Errorf("%v: stderr %q, help\n%s", args, o.errors, o.out)
 		}
 		for _, text := range want {

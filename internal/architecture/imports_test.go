@@ -17,7 +17,7 @@ var allowed = map[string][]string{
 	"eval":                   {"decode", "model", "attention", "kvcache", "tokenizer", "sample", "device"},
 	"eval/comparison":        {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":        {},
-	"eval/diagnostics":       {"decode", "attention", "attention/dense", "attention/santapp", "attention/centroid", "kvcache", "teams", "device"},
+	"eval/diagnostics":       {"eval", "decode", "attention", "attention/dense", "attention/santapp", "attention/centroid", "kvcache", "teams", "device"},
 	"eval/ruler":             {"eval"},
 	"model":                  {"model", "model/rope", "attention", "kvcache", "weights", "device"},
 	"attention":              {"attention", "attention/dense", "attention/sampled", "teams", "kvcache", "device"},

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"blitzen/attention"
+	"blitzen/attention/centroid"
+	"blitzen/attention/dense"
+	"blitzen/attention/santapp"
+	"blitzen/decode"
+	"blitzen/eval/diagnostics"
+	"blitzen/kvcache"
+	"blitzen/sample"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// diagnoseFlags are those of generate diagnose.
+type diagnoseFlags struct {
+	modelFlags
+	promptFlags
+	sourceFlags
+	attentionFlags
+	parentLists, blocks string
+	variants            bool
+	sharpen             float64
+	maxTokens           int
+	output              string
+}
+
+func newDiagnoseCommand() *cobra.Command {
+	d := &diagnoseFlags{}
+	cmd := newCommand("diagnose [flags] MODEL", "Measure what sampled attention goes by, along exact answers", d.run)
+	addFlags(cmd, "Prompts (lists are separated by commas; all combinations are run)", d.sourceFlags.register)
+	addFlags(cmd, "How a prompt is put", d.promptFlags.registerTemplate)
+	addFlags(cmd, "Groups (lists are separated by commas)", func(f *pflag.FlagSet) {
+		f.StringVar(&d.parentLists, "parents", "kmeans", "teams of parents by `NAMES`: kmeans, contiguous, probe")
+		f.StringVar(&d.blocks, "block", "4,16", "k-means clusters of `B` keys on average, scored by their mean")
+		f.StringVar(&d.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
+		f.BoolVar(&d.variants, "variants", false, "also teams scored by mean keys, and clusters by their most central key")
+		f.Float64Var(&d.sharpen, "sharpen", 1, "take all scores times `F`, as if queries were so much longer")
+		f.IntVar(&d.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
+		f.IntVar(&d.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
+	})
+	addFlags(cmd, "Answers", func(f *pflag.FlagSet) {
+		f.IntVarP(&d.maxTokens, "max-tokens", "n", 0, "follow at most `N` tokens each (default: by the task, else 64)")
+		f.StringVarP(&d.output, "output", "o", "md", "`FORMAT` of the figures: md; json has them by layer and head, too")
+	})
+	addFlags(cmd, "Model", d.modelFlags.register)
+	return cmd
+}
+
+// diagnosis is the prompts of one task and length.
+type diagnosis struct {
+	task  string
+	limit int
+	diagnostics.Task
+}
+
+func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	o, err := d.modelFlags.open(args)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	if err := o.needTokenizer(); err != nil {
+		return err
+	}
+	plan, err := d.sourceFlags.plan(cmd, o, &d.promptFlags, d.maxTokens)
+	if err != nil {
+		return err
+	}
+	if err := o.load(min(plan.context, o.Config.MaxPositions), d.methods()...); err != nil {
+		return err
+	}
+	var found []*diagnosis
+	progress := newTimeLeft(cmd.ErrOrStderr(), plan.prompts)
+	for n := range plan.prompts {
+		q, err := plan.question(n)
+		if err != nil && d.skipBad && errors.Is(err, errBadRow) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v: skipped\n", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p, err := d.prompt(cmd.Context(), o, q)
+		if err != nil {
+			return fmt.Errorf("%s: %w", q.ID, err)
+		}
+		if last := len(found) - 1; last < 0 || found[last].task != q.Task || found[last].limit != q.limit {
+			found = append(found, &diagnosis{task: q.Task, limit: q.limit})
+		}
+		own := found[len(found)-1]
+		own.Task = append(own.Task, p)
+		progress.step()
+	}
+	if d.output == "json" {
+		return d.printJSON(cmd.OutOrStdout(), o, found)
+	}
+	return d.printTables(cmd.OutOrStdout(), o, found)
+}
+
+// check refuses flags before a model is opened.
+func (d *diagnoseFlags) check() error {
+	if d.output != "md" && d.output != "json" {
+		return usagef("-o %q: want md or json", d.output)
+	}
+	if !(d.sharpen > 0) {
+		return usagef("--sharpen %v: want more than 0", d.sharpen)
+	}
+	if len(d.methods()) == 0 {
+		return usagef("nothing to do: --parents %q, --block %q", d.parentLists, d.blocks)
+	}
+	for _, block := range choices(d.blocks) {
+		if _, err := strconv.Atoi(block); err != nil {
+			return usagef("--block %q: want whole numbers, separated by commas", block)
+		}
+	}
+	for _, m := range d.methods() {
+		if err := m.check("--attention"); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.sourceFlags.check(), d.promptFlags.check())
+}
+
+// methods are the ways to group keys that the flags name; nothing is drawn, so
+// the budget is one group.
+func (d *diagnoseFlags) methods() []attentionFlags {
+	var all []attentionFlags
+	for _, parents := range choices(d.parentLists) {
+		m := d.as("santapp")
+		m.parents, m.budget = parents, d.parentSize/max(d.representatives, 1)
+		all = append(all, m)
+	}
+	for _, block := range choices(d.blocks) {
+		m := d.as("centroid")
+		m.block, _ = strconv.Atoi(block)
+		m.budget = m.block
+		all = append(all, m)
+	}
+	return all
+}
+
+// prompt answers one prompt with exact attention and takes its figures.
+func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q testPrompt) (diagnostics.Prompt, error) {
+	var none diagnostics.Prompt
+	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
+	if err != nil {
+		return none, err
+	}
+	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
+	if err != nil {
+		return none, err
+	}
+	defer s.Close()
+	if err := s.Prefill(ctx, q.ids, nil); err != nil {
+		return none, err
+	}
+	made := made{flags: d, ctx: ctx, opened: o}
+	err = s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
+		if err := made.group(c); err != nil {
+			return nil, err
+		}
+		return dense.New(o.Device, o.Model.CacheSpec())
+	})
+	if err != nil {
+		return none, err
+	}
+	answer, err := s.Generate(ctx, decode.Limits{MaxTokens: q.maxTokens, EOS: o.EOS}, nil)
+	if err != nil {
+		return none, err
+	}
+	t, err := diagnostics.Record(ctx, o.Device, s, o.Heads, answer.IDs())
+	if err != nil {
+		return none, err
+	}
+	t.Scale *= d.sharpen
+	routings, err := made.routings(t)
+	if err != nil {
+		return none, err
+	}
+	return t.Diagnose(routings, t.Clusters("", made.even), d.parentSize), nil
+}
+
+// made are the groups of one prompt.
+type made struct {
+	flags    *diagnoseFlags
+	ctx      context.Context
+	opened   *opened
+	teams    []santapp.Teams
+	clusters []centroid.Clusters
+	even     centroid.Clusters // of --parent-size keys
+}
+
+func (m *made) group(c *kvcache.Cache) error {
+	for _, flags := range m.flags.methods() {
+		if flags.usesTeams() {
+			cfg, err := flags.santapp()
+			if err != nil {
+				return err
+			}
+			t, err := santapp.Group(m.ctx, m.opened.Device, c, cfg, nil)
+			if err != nil {
+				return err
+			}
+			m.teams = append(m.teams, t)
+			continue
+		}
+		k, err := m.cluster(c, flags.block)
+		if err != nil {
+			return err
+		}
+		m.clusters = append(m.clusters, k)
+		if flags.block == m.flags.parentSize {
+			m.even = k
+		}
+	}
+	if m.even.Groups() != nil {
+		return nil
+	}
+	var err error
+	m.even, err = m.cluster(c, m.flags.parentSize)
+	return err
+}
+
+func (m *made) cluster(c *kvcache.Cache, size int) (centroid.Clusters, error) {
+	cfg := centroid.Config{Block: size, Budget: size, WholeRow: m.flags.cluster == "row"}
+	return centroid.Group(m.ctx, m.opened.Device, c, cfg, nil)
+}
+
+// routings are the groups with what they are scored by, in the order of methods;
+// variants after them.
+func (m *made) routings(t *diagnostics.Trajectory) ([]diagnostics.Grouping, error) {
+	var all, variants []diagnostics.Grouping
+	for i, name := range choices(m.flags.parentLists) {
+		g := t.Teams("teams, "+name, m.teams[i])
+		all = append(all, g)
+		variants = append(variants, t.ByMeans(g.Name+", mean keys", g))
+	}
+	for i, block := range choices(m.flags.blocks) {
+		g := t.Clusters("centroid, B "+block, m.clusters[i])
+		all = append(all, g)
+		central, err := t.ByCentralKeys(g.Name+", central keys", g)
+		if err != nil {
+			return nil, err
+		}
+		variants = append(variants, central)
+	}
+	if m.flags.variants {
+		all = append(all, variants...)
+	}
+	return all, nil
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"blitzen/eval"
+	"blitzen/eval/diagnostics"
+)
+
+// thresholds of the window effectiveness ratio, the paper's.
+var thresholds = []float64{0.5, 0.75, 0.9}
+
+// printTables prints the figures of each task.
+func (d *diagnoseFlags) printTables(w io.Writer, o *opened, found []*diagnosis) error {
+	for i, f := range found {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s, %s, %d prompts of at most %d tokens, task seed %d, %.1f steps of exact decoding each\n\n",
+			o.title(), f.task, len(f.Task), f.limit, d.taskSeed, f.Steps())
+		for _, print := range []func(io.Writer, *diagnosis) error{printRoutings, printWindows, printCompact, printJensen} {
+			if err := print(w, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// printRoutings is Table 1 of the paper, with the parts of the divergence and the
+// layers.
+func printRoutings(w io.Writer, f *diagnosis) error {
+	fmt.Fprintln(w, "KL of exact attention over the prompt from what a routing proposes, nats (Eq. 11)")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "| routing\t| groups\t| KL\t| interval\t| of scores\t| of grouping\t| less than the first by\t")
+	layers := len(f.Task[0].Windows)
+	for i := range layers {
+		fmt.Fprintf(t, "| layer %d\t", i)
+	}
+	fmt.Fprint(t, "|\n|---\t|---\t|---\t|---\t|---\t|---\t|---\t")
+	for range layers {
+		fmt.Fprint(t, "|---\t")
+	}
+	fmt.Fprintln(t, "|")
+	for i, r := range f.Task[0].Routings {
+		grid := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Divergence] { return p.Routings[i].Grid }
+		part := func(of func(diagnostics.Divergence) float64) float64 {
+			return f.Mean(func(p diagnostics.Prompt) float64 { return grid(p).Mean(of) }).Mean
+		}
+		groups := f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean
+		kl, less := f.KL(i), "-"
+		if i > 0 {
+			less = signed(f.Less(i, 0))
+		}
+		fmt.Fprintf(t, "| %s\t| %.0f\t| %.3f\t| %.3f to %.3f\t| %.3f\t| %.3f\t| %s\t", r.Name, groups, kl.Mean, kl.Low, kl.High,
+			part(func(d diagnostics.Divergence) float64 { return d.Scores }), part(func(d diagnostics.Divergence) float64 { return d.Grouping }), less)
+		byHead := diagnostics.Over(f.Task, grid, diagnostics.Divergence.KL)
+		for l := range byHead {
+			fmt.Fprintf(t, "| %.3f\t", byHead.Layer(l, same))
+		}
+		fmt.Fprintln(t, "|")
+	}
+	return t.Flush()
+}
+
+func signed(i eval.Interval) string {
+	return fmt.Sprintf("%+.3f (%+.3f to %+.3f)", i.Mean, i.Low, i.High)
+}
+
+func same(x float64) float64 { return x }
+
+// printWindows is Table 7.
+func printWindows(w io.Writer, f *diagnosis) error {
+	fmt.Fprintln(w, "\nHeads whose best 32 windows of 16 tokens hold so much of the best 512 tokens' mass (Eq. 12)")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "| ratio\t| heads %\t| interval\t|\n|---\t|---\t|---\t|")
+	for _, x := range thresholds {
+		share := f.Effective(x)
+		fmt.Fprintf(t, "| ≥ %.2f\t| %.1f\t| %.1f to %.1f\t|\n", x, 100*share.Mean, 100*share.Low, 100*share.High)
+	}
+	return t.Flush()
+}
+
+// printCompact is Figure 4.
+func printCompact(w io.Writer, f *diagnosis) error {
+	fmt.Fprintln(w, "\nMean distance of a key to the mean of its group (Appendix B.3)")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "| layer\t| k-means\t| consecutive\t| random\t|\n|---\t|---\t|---\t|---\t|")
+	row := func(name string, of func(diagnostics.Prompt, func(diagnostics.Compact) float64) float64) {
+		fmt.Fprintf(t, "| %s\t", name)
+		for _, group := range compactGroups {
+			x := f.Mean(func(p diagnostics.Prompt) float64 { return of(p, group) })
+			fmt.Fprintf(t, "| %.3f\t", x.Mean)
+		}
+		fmt.Fprintln(t, "|")
+	}
+	for i := range f.Task[0].Compact {
+		row(fmt.Sprint(i), func(p diagnostics.Prompt, group func(diagnostics.Compact) float64) float64 {
+			return p.Compact.Layer(i, group)
+		})
+	}
+	row("all", func(p diagnostics.Prompt, group func(diagnostics.Compact) float64) float64 {
+		return p.Compact.Mean(group)
+	})
+	return t.Flush()
+}
+
+var compactGroups = []func(diagnostics.Compact) float64{
+	func(c diagnostics.Compact) float64 { return c.Clusters },
+	func(c diagnostics.Compact) float64 { return c.Contiguous },
+	func(c diagnostics.Compact) float64 { return c.Random },
+}
+
+// printJensen says what mean keys make of the clusters' masses.
+func printJensen(w io.Writer, f *diagnosis) error {
+	fmt.Fprintln(w, "\nExact mass of a k-means cluster over that of its mean key, for the last prompt token (Eq. 2): percentiles over")
+	fmt.Fprintln(w, "clusters, and the geometric mean weighted by mass; means over heads and prompts")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "| layer\t| median\t| 90 %\t| 99 %\t| largest\t| by mass\t|\n|---\t|---\t|---\t|---\t|---\t|---\t|")
+	for i := range f.Task[0].Jensen {
+		fmt.Fprintf(t, "| %d\t", i)
+		for _, of := range jensenFigures {
+			x := f.Mean(func(p diagnostics.Prompt) float64 { return p.Jensen.Layer(i, of) })
+			fmt.Fprintf(t, "| %.3g\t", x.Mean)
+		}
+		fmt.Fprintln(t, "|")
+	}
+	return t.Flush()
+}
+
+var jensenFigures = []func(diagnostics.JensenRatios) float64{
+	func(j diagnostics.JensenRatios) float64 { return j.Median },
+	func(j diagnostics.JensenRatios) float64 { return j.P90 },
+	func(j diagnostics.JensenRatios) float64 { return j.P99 },
+	func(j diagnostics.JensenRatios) float64 { return j.Max },
+	func(j diagnostics.JensenRatios) float64 { return j.Weighted },
+}
+
+// diagnosisReport is the JSON object of one task. Grids are [layers][heads],
+// means over prompts; of compactness, [layers][key heads].
+type diagnosisReport struct {
+	Model     string          `json:"model"`
+	ModelHash string          `json:"model_hash"`
+	Task      string          `json:"task"`
+	Length    int             `json:"length"`
+	TaskSeed  uint64          `json:"task_seed"`
+	Prompts   int             `json:"prompts"`
+	Steps     float64         `json:"steps"`
+	Routings  []routingReport `json:"routings"`
+	Windows   []windowReport  `json:"window_effectiveness"`
+	Ratios    [][]float64     `json:"window_ratios"`
+	Compact   map[string]any  `json:"compactness"`
+	Jensen    map[string]any  `json:"jensen"`
+}
+
+type routingReport struct {
+	Name     string      `json:"name"`
+	Groups   float64     `json:"groups"`
+	KL       float64     `json:"kl"`
+	Low      float64     `json:"low"`
+	High     float64     `json:"high"`
+	Scores   [][]float64 `json:"kl_of_scores"`
+	Grouping [][]float64 `json:"kl_of_grouping"`
+}
+
+type windowReport struct {
+	AtLeast float64 `json:"at_least"`
+	Heads   float64 `json:"heads_percent"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+}
+
+func (d *diagnoseFlags) printJSON(w io.Writer, o *opened, found []*diagnosis) error {
+	encoder := json.NewEncoder(w)
+	for _, f := range found {
+		if err := encoder.Encode(d.report(o, f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *diagnoseFlags) report(o *opened, f *diagnosis) diagnosisReport {
+	r := diagnosisReport{
+		Model: o.title(), ModelHash: o.Checkpoint.Fingerprint(), Task: f.task, Length: f.limit, TaskSeed: d.taskSeed, Prompts: len(f.Task), Steps: f.Steps(),
+		Ratios: diagnostics.Over(f.Task, func(p diagnostics.Prompt) diagnostics.Grid[float64] { return p.Windows }, same),
+	}
+	for i, own := range f.Task[0].Routings {
+		grid := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Divergence] { return p.Routings[i].Grid }
+		kl := f.KL(i)
+		r.Routings = append(r.Routings, routingReport{
+			Name: own.Name, Groups: f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean, KL: kl.Mean, Low: kl.Low, High: kl.High,
+			Scores:   diagnostics.Over(f.Task, grid, func(d diagnostics.Divergence) float64 { return d.Scores }),
+			Grouping: diagnostics.Over(f.Task, grid, func(d diagnostics.Divergence) float64 { return d.Grouping }),
+		})
+	}
+	for _, x := range thresholds {
+		share := f.Effective(x)
+		r.Windows = append(r.Windows, windowReport{x, 100 * share.Mean, 100 * share.Low, 100 * share.High})
+	}
+	compact := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Compact] { return p.Compact }
+	r.Compact = map[string]any{}
+	for i, name := range []string{"kmeans", "contiguous", "random"} {
+		r.Compact[name] = diagnostics.Over(f.Task, compact, compactGroups[i])
+	}
+	ratios := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.JensenRatios] { return p.Jensen }
+	r.Jensen = map[string]any{}
+	for i, name := range []string{"median", "p90", "p99", "max", "by_mass"} {
+		r.Jensen[name] = diagnostics.Over(f.Task, ratios, jensenFigures[i])
+	}
+	return r
+}
