@@ -1,9 +1,9 @@
 // Package bench measures: the attention of one decode step by itself, on rows
 // of a trained model, and the kernels of a pass.
 //
-//	Capture → Rows → Operator ─┬─ Row       many layers in a graph, cold
-//	                           ├─ Paired    appendix E of the paper
-//	                           └─ Stages    parts alone
+//	Capture → Source → Operator ─┬─ TimeLayers  many layers in a graph, cold
+//	                             ├─ Paired      appendix E of the paper
+//	                             └─ Stages      parts alone
 //
 // Times are the device's own where it has a clock (device.Profiler), else the
 // host's.

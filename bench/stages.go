@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"blitzen/device"
@@ -15,7 +14,6 @@ type Stage struct {
 	Rounds  []float64       // medians in microseconds
 	Bytes   float64         // read and written, each tensor once; rows of the cache as counted
 	Kernels []device.Launch // of one pass; nil where the device has no profile
-	Fused   bool            // a kernel of the operation as a device runs it, or all of them
 }
 
 // Time is the median of the rounds in microseconds.
@@ -165,11 +163,11 @@ func (s *stager) results(o *Operator, reads Reads) ([]Stage, error) {
 		}
 		own := float64(calls[0].Bytes())
 		if !u.split {
-			out = append(out, Stage{u.name, s.rounds[i][0], own + rows[u.name], s.launches[i], u.name == "whole"})
+			out = append(out, Stage{u.name, s.rounds[i][0], own + rows[u.name], s.launches[i]})
 			continue
 		}
 		for k, l := range s.launches[i] { // the first scores representatives, the last reads rows
-			stage := Stage{Name: l.Kernel, Rounds: s.rounds[i][k], Kernels: []device.Launch{l}, Fused: true}
+			stage := Stage{Name: l.Kernel, Rounds: s.rounds[i][k], Kernels: []device.Launch{l}}
 			if k == 0 {
 				stage.Bytes += own
 			}
@@ -179,5 +177,5 @@ func (s *stager) results(o *Operator, reads Reads) ([]Stage, error) {
 			out = append(out, stage)
 		}
 	}
-	return slices.Clip(out), nil
+	return out, nil
 }

@@ -77,7 +77,7 @@ func (m *modelBench) profile(of *benchRow, rows float64, pass func() error) erro
 		return err
 	}
 	t := table[kernelRow]{
-		notes: []string{fmt.Sprintf("By this measure a kernel that does next to nothing takes %.2f µs: marks, and that it waits for the one ahead.", least)},
+		notes:   []string{fmt.Sprintf("By this measure a kernel that does next to nothing takes %.2f µs: marks, and that it waits for the one ahead.", least)},
 		title:   fmt.Sprintf("Kernels of %s, %s: %d launches one after another, %.3f ms in all", of.Test, of.Attention, len(launches), total/1e3),
 		columns: kernelColumns,
 	}

@@ -79,14 +79,14 @@ func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
 		if err != nil {
 			return err
 		}
-		t, err := o.Row(r.watch, replays, func(ops *device.Ops, layer int) { o.Sampled(ops, layer, k) })
+		t, err := o.TimeLayers(r.watch, replays, func(ops *device.Ops, layer int) { o.Sampled(ops, layer, k) })
 		if err != nil {
 			return err
 		}
 		row.US, row.Spread = t.Median, t.Spread
 		sampled, dense = append(sampled, row), reads.Dense
 	}
-	t, err := o.Row(r.watch, replays, o.Dense)
+	t, err := o.TimeLayers(r.watch, replays, o.Dense)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (r *operatorBench) paper(o *bench.Operator, drawn []int) error {
 	}
 	r.noteTeams(o)
 	r.notes = append(r.notes, fmt.Sprintf(
-		"%d rounds of %d warm-ups and %d observations a method, by turns, the first method reversed from round to round; 512 MiB read and written before each; %s, no suffix, no graph, the device's clock. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
+		"%d rounds of %d warm-ups and %d observations a method, by turns, the first method reversed from round to round; 512 MiB read and written before each; %s (fp16 is no type of the device), no suffix, no graph, the device's clock. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
 		r.rounds, bench.PaperWarm, bench.PaperObservations, r.on.DType, bench.Resamples, paperSpeedup))
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 // Timing is a time in microseconds and the half distance of its quartiles.
 type Timing struct{ Median, Spread float64 }
 
-// Row times attention inside a row of layers: a recorded step that issues every
+// TimeLayers times attention inside a row of layers: a recorded step that issues every
 // layer, several times where layers are few, since a step's begin takes
 // microseconds itself. Every layer is cold when its turn comes, if all together
 // read more than caches hold.
-func (o *Operator) Row(watch device.Stopwatch, replays int, issue func(ops *device.Ops, layer int)) (Timing, error) {
+func (o *Operator) TimeLayers(watch device.Stopwatch, replays int, issue func(ops *device.Ops, layer int)) (Timing, error) {
 	const calls = 64 // in a step, about
 	rounds := max(1, calls/len(o.sets))
 	step := func(ops *device.Ops) {
