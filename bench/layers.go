@@ -1,10 +1,6 @@
 package bench
 
-import (
-	"fmt"
-
-	"blitzen/device"
-)
+import "blitzen/device"
 
 // Timing is a time in microseconds and the half distance of its quartiles.
 type Timing struct{ Median, Spread float64 }
@@ -45,7 +41,7 @@ func (o *Operator) TimeLayers(watch device.Stopwatch, replays int, issue func(op
 	for i := range times {
 		times[i] /= float64(rounds * len(o.sets))
 	}
-	return summary(times)
+	return Summary(times), nil
 }
 
 func observeStep(watch device.Stopwatch, s device.Step, counts bool) error {
@@ -61,9 +57,10 @@ func observeStep(watch device.Stopwatch, s device.Step, counts bool) error {
 	return watch.Stop()
 }
 
-func summary(times []float64) (Timing, error) {
+// Summary is the median of times and half the distance of their quartiles.
+func Summary(times []float64) Timing {
 	if len(times) == 0 {
-		return Timing{}, fmt.Errorf("nothing was timed")
+		return Timing{}
 	}
-	return Timing{Median(times), (quantile(times, 0.75) - quantile(times, 0.25)) / 2}, nil
+	return Timing{Median(times), (quantile(times, 0.75) - quantile(times, 0.25)) / 2}
 }

@@ -196,7 +196,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	results := table[operatorRow]{columns: operatorColumns, rows: r.rows, notes: r.notes}
+	results := table[operatorRow]{columns: operatorColumns(r.rows), rows: r.rows, notes: r.notes}
 	if b.stages {
 		return printSections(cmd.OutOrStdout(), b.output, r.extra...)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"blitzen/bench"
@@ -24,16 +25,52 @@ type operatorRow struct {
 	US       float64 `json:"us"`
 	Spread   float64 `json:"spread_us,omitempty"` // half the distance of the quartiles
 	// Of SANTA++, for each query: distinct prompt rows of a key head.
-	UnionRows float64   `json:"union_rows,omitempty"`
-	Bytes     float64   `json:"bytes"` // read, each row once
-	CopyShare float64   `json:"copy_percent,omitempty"`
-	Times     float64   `json:"santapp_times_faster,omitempty"`
-	Low       float64   `json:"times_low,omitempty"` // 95 % interval
-	High      float64   `json:"times_high,omitempty"`
-	RoundsUS  []float64 `json:"rounds_us,omitempty"` // medians
+	UnionRows float64      `json:"union_rows,omitempty"`
+	Bytes     float64      `json:"bytes"` // read, each row once
+	CopyShare float64      `json:"copy_percent,omitempty"`
+	RoundsUS  []float64    `json:"rounds_us,omitempty"` // medians
+	Faster    []fasterThan `json:"faster_than,omitempty"`
 }
 
-var operatorColumns = []column[operatorRow]{
+// fasterThan is a method's time over that of the row, with a 95 % interval or
+// zeros.
+type fasterThan struct {
+	Method string  `json:"method"`
+	Times  float64 `json:"times"`
+	Low    float64 `json:"low,omitempty"`
+	High   float64 `json:"high,omitempty"`
+}
+
+// operatorColumns has a column for each method that others are compared with.
+func operatorColumns(rows []operatorRow) []column[operatorRow] {
+	columns := slices.Clone(operatorFigures)
+	named := map[string]bool{}
+	for _, r := range rows {
+		for _, f := range r.Faster {
+			if named[f.Method] {
+				continue
+			}
+			named[f.Method] = true
+			columns = append(columns, column[operatorRow]{"faster than " + f.Method, func(r operatorRow) string { return r.times(f.Method) }})
+		}
+	}
+	return columns
+}
+
+func (r operatorRow) times(method string) string {
+	for _, f := range r.Faster {
+		switch {
+		case f.Method != method:
+		case f.Low > 0:
+			return fmt.Sprintf("%.3f× [%.3f, %.3f]", f.Times, f.Low, f.High)
+		default:
+			return fmt.Sprintf("%.2f×", f.Times)
+		}
+	}
+	return "-"
+}
+
+var operatorFigures = []column[operatorRow]{
 	{"rows", func(r operatorRow) string { return fmt.Sprint(r.Rows) }},
 	{"drawn", func(r operatorRow) string { return known("%.0f", float64(r.Drawn)) }},
 	{"attention", func(r operatorRow) string { return r.Method }},
@@ -41,12 +78,6 @@ var operatorColumns = []column[operatorRow]{
 	{"MB read", func(r operatorRow) string { return fmt.Sprintf("%.2f", r.Bytes/1e6) }},
 	{"% of copies", func(r operatorRow) string { return known("%.1f", r.CopyShare) }},
 	{"rows a key head", func(r operatorRow) string { return known("%.0f", r.UnionRows) }},
-	{"santapp is faster by", func(r operatorRow) string {
-		if r.Low == 0 {
-			return known("%.2f×", r.Times)
-		}
-		return fmt.Sprintf("%.3f× [%.3f, %.3f]", r.Times, r.Low, r.High)
-	}},
 }
 
 // row is what all rows of an operator share.
@@ -55,6 +86,11 @@ func (r *operatorBench) row(o *bench.Operator, method string, bytes float64) ope
 		machine: r.on, Protocol: r.protocol, Rows: o.Rows, Suffix: o.Suffix, Heads: o.Heads, KeyHeads: o.KeyHeads,
 		KeyDim: o.KeyDim, ValueDim: o.ValueDim, Method: method, Bytes: bytes,
 	}
+}
+
+// time gives a row its time.
+func (r *operatorBench) time(row *operatorRow, t bench.Timing) {
+	row.US, row.Spread, row.CopyShare = t.Median, t.Spread, r.on.copyShare(row.Bytes, t.Median)
 }
 
 // sampledRow is one of SANTA++.
@@ -83,7 +119,7 @@ func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
 		if err != nil {
 			return err
 		}
-		row.US, row.Spread = t.Median, t.Spread
+		r.time(&row, t)
 		sampled, dense = append(sampled, row), reads.Dense
 	}
 	t, err := o.TimeLayers(r.watch, replays, o.Dense)
@@ -91,16 +127,15 @@ func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
 		return err
 	}
 	row := r.row(o, "dense", dense)
-	row.US, row.Spread = t.Median, t.Spread
+	r.time(&row, t)
 	others = append(others, row)
 	err = r.askPeer(func(backend string) error {
 		laps, err := r.peer.Ask(r.request(o, backend, "graph", 3, replays))
 		if err != nil {
 			return err
 		}
-		times := bench.Microseconds(laps)
 		row := r.row(o, r.peer.Name+" "+backend, dense)
-		row.US = bench.Median(times)
+		r.time(&row, bench.Summary(bench.Microseconds(laps)))
 		others = append(others, row)
 		return nil
 	})
@@ -111,14 +146,13 @@ func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
 // addRows compares every number of teams with every other method.
 func (r *operatorBench) addRows(o *bench.Operator, sampled, others []operatorRow) {
 	for _, s := range sampled {
-		s.CopyShare = r.on.copyShare(s.Bytes, s.US)
-		r.rows = append(r.rows, s)
 		for _, other := range others {
-			other.Drawn, other.Times, other.CopyShare = s.Drawn, other.US/s.US, r.on.copyShare(other.Bytes, other.US)
-			r.rows = append(r.rows, other)
+			s.Faster = append(s.Faster, fasterThan{Method: other.Method, Times: other.US / s.US})
 		}
 		r.noteReads(s)
+		r.rows = append(r.rows, s)
 	}
+	r.rows = append(r.rows, others...)
 	r.noteTeams(o)
 }
 
@@ -232,10 +266,12 @@ func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) e
 		return err
 	}
 	for i := range rows {
-		rows[i].US, rows[i].RoundsUS, rows[i].Drawn = rounds.Estimate(i), rounds[i], k
-		rows[i].CopyShare = r.on.copyShare(rows[i].Bytes, rows[i].US)
+		rows[i].RoundsUS = rounds[i]
+		r.time(&rows[i], bench.Timing{Median: rounds.Estimate(i)})
 		if i > 0 {
-			rows[i].Times, rows[i].Low, rows[i].High = rounds.Ratio(i, 0, 1)
+			f := fasterThan{Method: rows[i].Method}
+			f.Times, f.Low, f.High = rounds.Ratio(i, 0, 1)
+			rows[0].Faster = append(rows[0].Faster, f)
 		}
 	}
 	r.rows = append(r.rows, rows...)

@@ -112,28 +112,33 @@ func TestBenchOperator(t *testing.T) {
 	names := func() (all []string) {
 		for _, r := range rows {
 			all = append(all, fmt.Sprintf("%d %d %s", r.Rows, r.Drawn, r.Method))
-			if r.US <= 0 || r.Bytes <= 0 || r.KeyDim != 16 || r.Method == "santapp" != (r.UnionRows > 0) || r.Method == "santapp" == (r.Times > 0) {
+			if r.US <= 0 || r.Bytes <= 0 || r.KeyDim != 16 || r.Method == "santapp" != (r.UnionRows > 0) || r.Method == "santapp" != (len(r.Faster) > 0) {
 				t.Errorf("%+v", r)
 			}
 		}
 		return all
 	}
-	const want = "[60 2 santapp 60 2 dense 60 4 santapp 60 4 dense 90 2 santapp 90 2 dense 90 4 santapp 90 4 dense]"
+	const want = "[60 2 santapp 60 4 santapp 60 0 dense 90 2 santapp 90 4 santapp 90 0 dense]"
 	if parse("-o", "json"); fmt.Sprint(names()) != want {
 		t.Errorf("rows %v", names())
 	}
 	const peer = `echo '{"peer": "Other", "backends": ["fast", "none"]}'; while read line; do case $line in *none*) echo '{"error": "no"}';; *) echo '{"us": [5, 6, 7]}';; esac; done`
 	small = append(small[:8:8], "90", "--drawn", "2", "--parents", "contiguous")
-	if parse("-o", "json", "--protocol", "paper", "--rounds", "3", "--peer", peer); fmt.Sprint(names()) != "[90 2 santapp 90 2 dense 90 2 Other fast]" {
+	if parse("-o", "json", "--protocol", "paper", "--rounds", "3", "--peer", peer); fmt.Sprint(names()) != "[90 2 santapp 90 0 dense 90 0 Other fast]" {
 		t.Errorf("rows %v", names())
 	}
 	for i, r := range rows {
-		if len(r.RoundsUS) != 3 || r.Suffix != 0 || i > 0 && (r.Low > r.Times || r.High < r.Times) || i == 2 && r.US != 6 {
+		if len(r.RoundsUS) != 3 || r.Suffix != 0 || i == 2 && r.US != 6 {
 			t.Errorf("%+v", r)
+		}
+		for _, f := range r.Faster {
+			if f.Low > f.Times || f.High < f.Times || f.Low == 0 {
+				t.Errorf("%+v", f)
+			}
 		}
 	}
 	md := answer(t, "", append(small, "--peer", peer)...)
-	for _, text := range []string{"| santapp is faster by", "| Other fast", "none of Other: not supported: no", "teams of contiguous parents over 2 key heads"} {
+	for _, text := range []string{"| faster than dense  | faster than Other fast  |", "| Other fast", "none of Other: not supported: no", "teams of contiguous parents over 2 key heads"} {
 		if !strings.Contains(md.out, text) {
 			t.Errorf("no %q in\n%s", text, md.out)
 		}

@@ -25,8 +25,7 @@ op() {
 }
 
 attention() {
-	op models/needle-qwen2 --rows 8192,32768,131072 --drawn 31
-	op models/needle-qwen2 --rows 32768 --drawn 64,128,512
+	op models/needle-qwen2 --rows 8192,32768,131072 --drawn 31,64,128,512
 	op models/needle-dsv2 --rows 32768,131072 --drawn 32
 }
 
