@@ -75,14 +75,15 @@ func (o *Operator) build(ctx context.Context, cache *kvcache.Cache, in attention
 		return err
 	}
 	start := time.Now()
-	teams, err := santapp.Group(ctx, o.dev, cache, o.Teams, nil)
+	cfg := o.Teams
+	cfg.SampleAlways = true
+	teams, err := santapp.Group(ctx, o.dev, cache, cfg, nil)
 	if err != nil {
 		return err
 	}
+	defer teams.Close()
 	o.BuildTime = time.Since(start)
 	before := o.dev.Memory().Used
-	cfg := o.Teams
-	cfg.SampleAlways = true
 	backend, err := santapp.New(o.dev, cache, teams, cfg)
 	if err != nil {
 		return err
@@ -90,8 +91,8 @@ func (o *Operator) build(ctx context.Context, cache *kvcache.Cache, in attention
 	defer backend.Close()
 	l := cache.Layers[0]
 	o.Beyond = o.dev.Memory().Used - before + int64(l.Slots.Bytes()+l.K.Bytes()/cache.Capacity+l.V.Bytes()/cache.Capacity)
-	for _, p := range teams.Groups()[0] {
-		o.Groups += len(p.LogN)
+	for _, n := range teams.Count {
+		o.Groups += n
 	}
 	in.K, in.V = l.K, l.V
 	in.Out = o.owned.New("bench.out", o.dev.DType(), 1, o.Heads, o.ValueDim)

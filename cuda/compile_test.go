@@ -115,8 +115,12 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 			From: i(1), Scale: 1, Drawn: drawn, Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
 	}
 	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
-	ops.Distances(f(8, tokens), x(tokens, m.dk), x(8, m.dk))
-	ops.Nearest(pos, x(tokens, m.dk), f(8, m.dk))
+	keys := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
+	heads, width := m.keyHeads, min(m.dk, 512)
+	ops.SpreadCenters(device.SpreadArgs{Chosen: i(heads, 16), Near: f(heads, 256), Pot: f(heads), X: keys, IDs: i(256), Words: p.tensor(device.U32, 16, 4, 2), To: 16})
+	ops.Nearest(device.NearestArgs{Labels: i(heads, 256), Inertia: f(heads), X: keys, Centers: f(heads, 16, width)})
+	ops.MoveCenters(device.MoveArgs{Centers: f(heads, 16, width), Counts: f(heads, 16), X: keys, Labels: i(heads, 256)})
+	ops.DivideTeams(device.DivideArgs{X: keys, Parent: i(heads, 256), Parents: 16, Most: 4, Teams: i(heads), Reps: i(heads, 64), LogN: f(heads, 64), Offsets: i(heads, 65), Slots: i(heads, 256)})
 	ops.Sample(device.SampleArgs{ID: i(1), Logits: f(vocab), Seen: i(vocab), Settings: f(device.NumSettings), Seed: seed, Pos: i(1)})
 	ops.TopLogProbs(device.LogProbArgs{IDs: i(5), LogProbs: f(5), Chosen: f(1), Logits: f(vocab), ID: i(1)})
 	ops.MarkSeen(i(vocab), pos)

@@ -159,26 +159,23 @@ func (k *kernels) Append(cache, rows, pos, slots *device.Tensor) error {
 }
 
 type permuteArgs struct {
-	t             mat
-	copy, order   vec
-	d, n, inverse int32
+	t                  cube
+	copy               vec
+	order              mat
+	d, n, inverse, pad int32
 }
 
 // PermuteRows implements device.Kernels.
 func (k *kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
-	n, d := order.Shape[1], t.Shape[2]
-	for h := range t.Shape[0] {
-		c := k.call("permute").as("DST", t.DType)
-		args := permuteArgs{c.mat(t.Index(0, h)), c.scratch(n * d * t.DType.Size())[0], c.vec(order.Index(0, h)), int32(d), int32(n), 0}
-		if inverse {
-			args.inverse = 1
-		}
-		if err := launch(c, "pack", blocks(n, threads), 0, &args); err != nil {
-			return err
-		}
-		if err := launch(c, "permute", blocks(n, threads), 0, &args); err != nil {
-			return err
-		}
+	heads, n, d := t.Shape[0], order.Shape[1], t.Shape[2]
+	c := k.call("permute").as("DST", t.DType).set("VEC", vectorOf(16/t.DType.Size(), t))
+	args := permuteArgs{c.cube(t), c.scratch(heads * n * d * t.DType.Size())[0], c.mat(order), int32(d), int32(n), 0, 0}
+	if inverse {
+		args.inverse = 1
 	}
-	return nil
+	grid := driver.Grid{X: ceil(n, 8), Y: heads, Z: 1, Threads: threads}
+	if err := launch(c, "pack", grid, 0, &args); err != nil {
+		return err
+	}
+	return launch(c, "permute", grid, 0, &args)
 }

@@ -131,33 +131,6 @@ func (k *kernels) attendSelected(a device.SelectedArgs) error {
 	return k.mergeParts(a.Out, mergePartsArgs{parts: s[0], lengths: s[2]})
 }
 
-type distancesArgs struct {
-	dst, x, points mat
-	n, m, d, pad   int32
-}
-
-// Distances implements device.Kernels.
-func (k *kernels) Distances(dst, x, points *device.Tensor) error {
-	c := k.call("distances").as("SRC", x.DType).as("POINT", points.DType)
-	n, m := x.Shape[0], points.Shape[0]
-	args := distancesArgs{c.mat(dst), c.mat(x), c.mat(points), int32(n), int32(m), int32(x.Shape[1]), 0}
-	return launch(c, "distances", driver.Grid{X: ceil(n, 8), Y: ceil(m, 8), Z: 1, Threads: threads}, 0, &args)
-}
-
-type nearestArgs struct {
-	labels       vec
-	x, centers   mat
-	n, k, d, pad int32
-}
-
-// Nearest implements device.Kernels.
-func (k *kernels) Nearest(labels, x, centers *device.Tensor) error {
-	c := k.call("nearest").as("SRC", x.DType)
-	n, d := x.Shape[0], x.Shape[1]
-	args := nearestArgs{c.vec(labels), c.mat(x), c.mat(centers), int32(n), int32(centers.Shape[0]), int32(d), 0}
-	return launch(c, "nearest", blocks(ceil(n, 8), threads), 8*8*d, &args)
-}
-
 type sampleArgs struct {
 	id, logits, seen, settings, seed, pos, adjusted, state vec
 	vocab, chunk                                           int32

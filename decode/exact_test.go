@@ -58,7 +58,7 @@ func TestBudgetCoversAll(t *testing.T) {
 	s := reader(t, dev, m)
 	dense, ids := logits(t, s, modeltest.Dense(dev, m), nil)
 	exact := s.Access()
-	for _, parents := range []teams.Parents{teams.Contiguous, teams.KMeans} {
+	for _, parents := range []teams.Parents{teams.Contiguous, teams.KMeans, teams.Segmented} {
 		cfg := santapp.Config{Config: teams.Config{ParentSize: 16, Representatives: 4}, Budget: 4 * 300, Parents: parents, Seed: 3}
 		covered, same := logits(t, s, build(dev, m, cfg), nil)
 		for i := range dense {

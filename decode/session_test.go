@@ -143,7 +143,7 @@ func TestBuildFails(t *testing.T) {
 	want := next(t, s, 5)
 	cancelled, cancel := context.WithCancel(context.Background())
 	err := s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
-		b, err := santapp.Build(cancelled, dev, c, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8}, func(layer, _ int) { cancel() })
+		b, err := santapp.Build(cancelled, dev, c, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.Segmented}, func(_, _ int) { cancel() })
 		if err == nil {
 			b.Close()
 			err = errors.New("built after all")

@@ -158,30 +158,6 @@ func (o *Ops) GatherRows(dst, src, ids *Tensor) {
 	c.run(func(k Kernels) error { return k.GatherRows(dst, src, ids) })
 }
 
-// Distances writes squared Euclidean distances dst[p, i] = max(0, (−2·x[i]·
-// points[p] + |x[i]|²) + |points[p]|²), in float64 rounded once. dst F32
-// [points, n]; x [n, d]; points [points, d].
-func (o *Ops) Distances(dst, x, points *Tensor) {
-	c := o.begin("Distances")
-	d := c.dims("x", x, real, 2)
-	p := c.dims("points", points, real, 2)
-	c.arg("points", points, real, -1, d[1])
-	c.arg("dst", dst, f32, p[0], d[0])
-	c.run(func(k Kernels) error { return k.Distances(dst, x, points) })
-}
-
-// Nearest writes labels[i] = argminⱼ |centers[j]|² − 2·x[i]·centers[j], the
-// lower center among equals. The product is summed in float64 (float32 on a
-// GPU), |centers[j]|² in float32, their difference rounded once to float32.
-// labels I32 [n]; x [n, d]; centers F32 [k, d].
-func (o *Ops) Nearest(labels, x, centers *Tensor) {
-	c := o.begin("Nearest")
-	d := c.dims("x", x, real, 2)
-	c.arg("centers", centers, f32, -1, d[1])
-	c.arg("labels", labels, i32, d[0])
-	c.run(func(k Kernels) error { return k.Nearest(labels, x, centers) })
-}
-
 // Sample draws the next token: the repetition penalty on seen tokens (logits
 // above 0 divided, below multiplied), temperature, then top-k, top-p and min-p
 // in this order as in transformers, each on the distribution that the one

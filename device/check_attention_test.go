@@ -158,19 +158,6 @@ func TestGatherRows(t *testing.T) {
 	})
 }
 
-func TestDistancesAndNearest(t *testing.T) {
-	x, centers := f32("x", 9, 8), f32("centers", 3, 8)
-	check(t, []checked{
-		{func(o *device.Ops) { o.Distances(f32("dst", 3, 9), x, centers) }, ``},
-		{func(o *device.Ops) { o.Nearest(i32("labels", 9), x, centers) }, ``},
-		{func(o *device.Ops) { o.Distances(f32("dst", 9, 3), x, centers) }, `Distances: dst is dst F32[9 3], want shape [3 9]`},
-		{func(o *device.Ops) { o.Distances(f32("dst", 3, 9), x, f32("points", 3, 7)) }, `Distances: points is points F32[3 7], want shape [? 8]`},
-		{func(o *device.Ops) { o.Distances(b16("dst", 3, 9), x, centers) }, `Distances: dst is dst BF16[3 9], want F32`},
-		{func(o *device.Ops) { o.Nearest(i32("labels", 3), x, centers) }, `Nearest: labels is labels I32[3], want shape [9]`},
-		{func(o *device.Ops) { o.Nearest(i32("labels", 9), x, b16("centers", 3, 8)) }, `Nearest: centers is centers BF16[3 8], want F32`},
-	})
-}
-
 func TestSample(t *testing.T) {
 	with := func(edit func(a *device.SampleArgs)) func(o *device.Ops) {
 		a := device.SampleArgs{ID: i32("id", 1), Logits: f32("logits", 9), Seen: i32("seen", 9), Settings: f32("settings", device.NumSettings), Seed: u32("seed", 2), Pos: i32("pos", 1)}

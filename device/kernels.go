@@ -33,8 +33,10 @@ type Kernels interface {
 	AttendTeams(a TeamsArgs) error
 
 	GatherRows(dst, src, ids *Tensor) error
-	Distances(dst, x, points *Tensor) error
-	Nearest(labels, x, centers *Tensor) error
+	SpreadCenters(a SpreadArgs) error
+	Nearest(a NearestArgs) error
+	MoveCenters(a MoveArgs) error
+	DivideTeams(a DivideArgs) error
 
 	Sample(a SampleArgs) error
 	TopLogProbs(a LogProbArgs) error

@@ -42,3 +42,9 @@ func TeamGumbel(seed [2]uint32, team, head, layer, pos int) float64 {
 	w := Philox([4]uint32{uint32(team) / 4, uint32(head), uint32(layer), uint32(pos)}, seed)
 	return Gumbel(w[team%4])
 }
+
+// Double is a number in [0, 1) of 53 random bits, as numpy makes it of two
+// words.
+func Double(a, b uint32) float64 {
+	return (float64(a>>5)*(1<<26) + float64(b>>6)) / (1 << 53)
+}

@@ -144,14 +144,9 @@ func BenchmarkSelected(b *testing.B) {
 
 func BenchmarkCluster(b *testing.B) {
 	s := newSetup(b)
-	x, centers, labels, dist := s.floats(4096, 64), s.floats(256, 64), s.ints(make([]int32, 4096)...), s.floats(4, 4096)
-	b.Run("nearest", func(b *testing.B) {
-		s.b = b
-		s.time(2*4096*256*64, "GFLOP/s", func(o *device.Ops) { o.Nearest(labels, x, centers) })
-	})
-	b.Run("distances", func(b *testing.B) {
-		s.b = b
-		s.time(2*4096*4*64, "GFLOP/s", func(o *device.Ops) { o.Distances(dist, x, centers.Slice(0, 0, 4)) })
+	x, centers, labels := s.floats(1, 4096, 64), s.floats(1, 256, 64), s.ints(make([]int32, 4096)...).Unflatten(0, 1, 4096)
+	s.time(2*4096*256*64, "GFLOP/s", func(o *device.Ops) {
+		o.Nearest(device.NearestArgs{Labels: labels, X: device.RowSets{x}, Centers: centers})
 	})
 }
 

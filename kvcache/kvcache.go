@@ -170,21 +170,39 @@ func (c *Cache) Freeze(n int) error {
 // error Thaw still puts back what was moved.
 func (c *Cache) Permute(layer int, order [][]int32) error {
 	l := c.Layers[layer]
-	if len(l.moved) > 0 || len(order) != l.KVHeads {
-		return fmt.Errorf("cache: layer %d: cannot be permuted (already permuted: %v; orders for %d of %d heads)", layer, len(l.moved) > 0, len(order), l.KVHeads)
+	if len(order) != l.KVHeads {
+		return fmt.Errorf("cache: layer %d: orders for %d of %d heads", layer, len(order), l.KVHeads)
 	}
-	slots := identity(l.KVHeads, c.Capacity)
+	slots := make([]int32, l.KVHeads*c.frozen)
 	for h, o := range order {
-		if err := invert(slots[h*c.Capacity:][:c.frozen], o); err != nil {
+		if err := invert(slots[h*c.frozen:][:c.frozen], o); err != nil {
 			return fmt.Errorf("cache: layer %d, key head %d: %w", layer, h, err)
 		}
 	}
-	if err := device.Write(c.dev, l.Slots, slots); err != nil {
+	t, err := c.dev.New("cache.new_slots", device.I32, l.KVHeads, c.frozen)
+	if err != nil {
 		return err
+	}
+	defer c.dev.Free(t)
+	if err := device.Write(c.dev, t, slots); err != nil {
+		return err
+	}
+	return c.Move(layer, t)
+}
+
+// Move is Permute by the slot of each position, I32 [kv heads, frozen], which a
+// GPU does not check.
+func (c *Cache) Move(layer int, slots *device.Tensor) error {
+	l := c.Layers[layer]
+	if len(l.moved) > 0 {
+		return fmt.Errorf("cache: layer %d is already permuted", layer)
+	}
+	if err := c.dev.Run(func(ops *device.Ops) { ops.Copy(c.frozenSlots(l), slots) }); err != nil {
+		return fmt.Errorf("cache: layer %d: %w", layer, err)
 	}
 	for _, t := range l.rows() {
 		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), true) }); err != nil {
-			return err
+			return fmt.Errorf("cache: layer %d: %w", layer, err)
 		}
 		l.moved = append(l.moved, t)
 	}

@@ -1,11 +1,14 @@
 package teams
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
+	"blitzen/device"
+	"blitzen/host"
 	"blitzen/internal/golden"
 )
 
@@ -43,9 +46,16 @@ func TestRepresentativesGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			f := golden.Open(t, santa+c.Name+".safetensors")
-			p := checkPartition(t, f, "", "keys", f.Int32s("parent"), c.R)
-			if len(p.Reps) != c.M {
-				t.Errorf("%d teams, want %d", len(p.Reps), c.M)
+			dev := openHost(t)
+			parent, rows := f.Int32s("parent"), f.Rows("keys")
+			x := device.RowSets{upload(t, dev, flat(rows[:len(parent)]), 1, len(parent), len(rows[0]))}
+			labels, err := dev.New("parent", device.I32, 1, len(parent))
+			check(t, err)
+			check(t, device.Write(dev, labels, parent))
+			g := &Teams{owned: device.Owner{Dev: dev}}
+			check(t, g.divide(x, labels, int(slices.Max(parent))+1, c.R))
+			if compareGolden(t, dev, g, 0, f, ""); g.Count[0] != c.M {
+				t.Errorf("%d teams, want %d", g.Count[0], c.M)
 			}
 		})
 	}
@@ -62,16 +72,20 @@ func TestContiguousGolden(t *testing.T) {
 		done++
 		t.Run(c.Name, func(t *testing.T) {
 			f := golden.Open(t, santa+c.Name+".safetensors")
+			dev := openHost(t)
+			var x device.RowSets
+			for h := range c.KVHeads {
+				rows := f.Rows("K", h)
+				x = append(x, upload(t, dev, flat(rows[:c.N]), 1, c.N, len(rows[0])))
+			}
+			g, err := Group(context.Background(), dev, x, nil, Contiguous, Config{c.P, c.R}, nil)
+			check(t, err)
 			for h := range c.KVHeads {
 				prefix := fmt.Sprintf("kv%d.", h)
-				p := checkPartition(t, f, prefix, "K", spans(c.N, c.P), c.R, h)
-				logN := make([]float64, len(p.N))
-				for g, n := range p.Layout().LogN {
-					logN[g] = float64(n)
-				}
+				got := compareGolden(t, dev, g, h, f, prefix)
 				want := f.Floats(prefix + "log_n")
 				// One rounding to float32.
-				golden.Near(t, prefix+"log_n", logN, want, slices.Max(want)*math.Pow(2, -24))
+				golden.Near(t, prefix+"log_n", golden.Float64s(got.logN), want, slices.Max(want)*math.Pow(2, -24))
 			}
 		})
 	}
@@ -89,35 +103,44 @@ func TestLatentGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			f := golden.Open(t, santa+c.Name+".safetensors")
-			checkPartition(t, f, "", "latent", spans(c.N, c.P), c.R)
+			dev := openHost(t)
+			rows := f.Rows("latent")
+			x := device.RowSets{upload(t, dev, flat(rows[:c.N]), 1, c.N, len(rows[0]))}
+			g, err := Group(context.Background(), dev, x, nil, Contiguous, Config{c.P, c.R}, nil)
+			check(t, err)
+			compareGolden(t, dev, g, 0, f, "")
 		})
 	}
 }
 
-// checkPartition divides the first rows of a tensor, those that have a parent,
-// and compares with the arrays named prefix team, reps and n.
-func checkPartition(t *testing.T, f *golden.File, prefix, name string, parent []int32, r int, index ...int) Partition {
+// compareGolden compares a head with the arrays named prefix team, reps and n.
+func compareGolden(t *testing.T, dev device.Device, g *Teams, head int, f *golden.File, prefix string) grouped {
 	t.Helper()
-	rows := f.Rows(name, index...)[:len(parent)]
-	var keys []float32
-	for _, row := range rows {
-		keys = append(keys, golden.Float32s(row)...)
-	}
-	p, err := Divide(keys, len(rows[0]), parent, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Validate(len(parent)); err != nil {
-		t.Error(err)
-	}
+	want := f.Int32s(prefix + "team")
+	got := checkTeams(t, dev, g, head, len(want))
 	for what, pair := range map[string][2][]int32{
-		"team": {p.Team, f.Int32s(prefix + "team")},
-		"reps": {p.Reps, f.Int32s(prefix + "reps")},
-		"n":    {p.N, f.Int32s(prefix + "n")},
+		"team": {got.team, want},
+		"reps": {got.reps, f.Int32s(prefix + "reps")},
+		"n":    {got.n, f.Int32s(prefix + "n")},
 	} {
 		if !slices.Equal(pair[0], pair[1]) {
 			t.Errorf("%s%s: %v, want %v", prefix, what, pair[0], pair[1])
 		}
 	}
-	return p
+	return got
+}
+
+func flat(rows [][]float64) (all []float32) {
+	for _, row := range rows {
+		all = append(all, golden.Float32s(row)...)
+	}
+	return all
+}
+
+func openHost(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := host.New(host.Options{})
+	check(t, err)
+	t.Cleanup(func() { check(t, dev.Close()) })
+	return dev
 }

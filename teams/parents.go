@@ -15,9 +15,10 @@ const (
 	Contiguous Parents = iota // spans of P consecutive rows, the last may be shorter
 	KMeans                    // clusters of about P rows, as scikit-learn's MiniBatchKMeans finds them
 	Probe                     // the same clusters of fingerprints: what probe queries make of the keys
+	Segmented                 // clusters of about P rows within segments of the prompt, by a few Lloyd iterations
 )
 
-var parentNames = [...]string{Contiguous: "contiguous", KMeans: "kmeans", Probe: "probe"}
+var parentNames = [...]string{Contiguous: "contiguous", KMeans: "kmeans", Probe: "probe", Segmented: "segmented"}
 
 // ParseParents returns the way that the flag --parents names.
 func ParseParents(name string) (Parents, error) {
@@ -37,65 +38,59 @@ func (p Parents) String() string {
 	return parentNames[p]
 }
 
-// Of returns the parent of each row of x, F32 or BF16 [n, d], for parents of
-// about size rows. Every number from 0 to the largest occurs. x is what parents
-// are made of: the keys, with Probe their fingerprints; contiguous parents look
-// at its length alone.
-func (p Parents) Of(ctx context.Context, dev device.Device, x *device.Tensor, size int) ([]int32, error) {
-	switch {
-	case size < 1:
-		return nil, fmt.Errorf("--parent-size %d: must be at least 1", size)
-	case x == nil || x.Rank() != 2:
-		return nil, fmt.Errorf("%v parents of %v: want [rows, width]", p, x)
-	case x.Err() != nil:
-		return nil, fmt.Errorf("%v parents: %w", p, x.Err())
-	case x.Shape[0] == 0:
-		return nil, nil
-	}
-	switch n := x.Shape[0]; p {
+// Most is the most parents of about size rows that n rows are grouped into.
+func (p Parents) Most(n, size int) int {
+	switch p {
 	case Contiguous:
-		return spans(n, size), nil
-	case KMeans, Probe:
-		r, err := kmeans.Fit(ctx, dev, x, clusters(n, size))
-		if err != nil {
-			return nil, fmt.Errorf("parents: %w", err)
+		return (n + size - 1) / size
+	case Segmented:
+		total := 0
+		for _, s := range segments(n, size) {
+			total += s.count * s.clusters
 		}
-		return dropEmpty(r.Labels), nil
+		return total
 	default:
-		return nil, fmt.Errorf("%v is no way to make parents", p)
+		return clusters(n, size)
 	}
 }
 
-func spans(n, size int) []int32 {
+// label writes the parent of each row, 0 to Most−1, of every head of x to
+// labels, I32 [heads, n]. x is what parents are made of: the keys, with Probe
+// their fingerprints.
+func (p Parents) label(ctx context.Context, dev device.Device, x device.RowSets, size int, labels *device.Tensor, progress func(done, of int)) error {
+	switch n := labels.Shape[1]; p {
+	case Contiguous:
+		return writeSpans(dev, labels, size)
+	case KMeans, Probe:
+		r, err := kmeans.Fit(ctx, dev, x, clusters(n, size), labels, progress)
+		if err == nil {
+			r.Close()
+		}
+		return err
+	case Segmented:
+		return labelSegments(ctx, dev, x, size, labels, progress)
+	default:
+		return fmt.Errorf("%v is no way to make parents", p)
+	}
+}
+
+func writeSpans(dev device.Device, labels *device.Tensor, size int) error {
+	heads, n := labels.Shape[0], labels.Shape[1]
+	one, err := dev.New("teams.spans", device.I32, n)
+	if err != nil {
+		return err
+	}
+	defer dev.Free(one)
 	parent := make([]int32, n)
 	for row := range parent {
 		parent[row] = int32(row / size)
 	}
-	return parent
+	if err := device.Write(dev, one, parent); err != nil {
+		return err
+	}
+	return dev.Run(func(o *device.Ops) { o.Copy(labels, one.Repeat(0, heads)) })
 }
 
 // clusters is the number of clusters of about size of n rows. Rows for fewer
 // than two still make two.
 func clusters(n, size int) int { return min(n, max(2, n/size)) }
-
-// dropEmpty renumbers labels so that none is unused, keeping their order.
-func dropEmpty(label []int32) []int32 {
-	largest := int32(-1)
-	for _, g := range label {
-		largest = max(largest, g)
-	}
-	used := make([]int32, largest+1)
-	for _, g := range label {
-		used[g] = 1
-	}
-	next := int32(0)
-	for g, u := range used {
-		used[g] = next
-		next += u
-	}
-	renumbered := make([]int32, len(label))
-	for row, g := range label {
-		renumbered[row] = used[g]
-	}
-	return renumbered
-}

@@ -1,6 +1,6 @@
-// Package teams groups the keys of one key head, once after prefill:
+// Package teams groups the keys of many heads, once after prefill:
 //
-//	rows → parents (Parents) → representatives and owners (Divide) → Layout
+//	rows → parents (Parents) → representatives and owners (device.DivideTeams)
 //
 // A parent is a set of rows that belong together: a span of tokens or a
 // cluster. Inside a parent up to R keys represent it, spread farthest-first,
@@ -8,15 +8,14 @@
 // rows; each has a representative, an actual key, that stands for it when a
 // query chooses what to read.
 //
-// Parents may be made from other vectors than the keys (normalised latents,
-// fingerprints under probe queries); Divide always uses the keys.
-//
 // Source: SANTA++, section 2.2 and Algorithm 2.
 package teams
 
 import (
+	"context"
 	"fmt"
-	"math"
+
+	"blitzen/device"
 )
 
 // Config says how keys are grouped.
@@ -50,86 +49,161 @@ func (c Config) Selected(budget, teams int) int {
 	return min(teams, budget/(c.ParentSize/c.Representatives))
 }
 
-// Partition divides rows into teams.
-type Partition struct {
-	Team []int32 // [rows] the team of each row
-	Reps []int32 // [teams] the row that represents each team
-	N    []int32 // [teams] rows of each team
+// Most is the most teams that n rows can have with parents of that kind.
+func (c Config) Most(n int, kind Parents) int {
+	return device.MostTeams(n, kind.Most(n, c.ParentSize), c.Representatives)
 }
 
-// Validate checks that the partition covers exactly the given number of rows
-// and that every team counts its rows and owns its representative.
-func (p Partition) Validate(rows int) error {
-	if len(p.Team) != rows {
-		return fmt.Errorf("teams: %d rows have a team, want %d", len(p.Team), rows)
+// Teams are the teams of the n rows of every head. The tensors are padded to
+// the most teams that there can be; Close frees them.
+type Teams struct {
+	Count   []int          // [heads] teams of each
+	Reps    *device.Tensor // I32 [heads, most]: the row that represents each team
+	LogN    *device.Tensor // F32 [heads, most]: natural log of its size, −Inf beyond the last
+	Offsets *device.Tensor // I32 [heads, most+1]: team g has the places offsets[g] … offsets[g+1]−1
+	Slots   *device.Tensor // I32 [heads, n]: the place of each row: by team, then by token
+	owned   device.Owner
+}
+
+// Close frees the tensors. It may be called twice, and on nil.
+func (t *Teams) Close() {
+	if t != nil {
+		t.owned.Free()
 	}
-	if len(p.N) != len(p.Reps) {
-		return fmt.Errorf("teams: %d teams have a size, %d a representative", len(p.N), len(p.Reps))
+}
+
+// Partition is how the rows of one head are divided, on the host.
+type Partition struct {
+	Team    []int32 // [rows] the team of each row
+	Reps    []int32 // [teams] the row that represents each team
+	N       []int32 // [teams] rows of each team
+	Order   []int32 // [rows] row at each place: by team, then by token
+	Offsets []int32 // [teams+1] team g has the places Offsets[g] … Offsets[g+1]−1
+}
+
+// Partition reads the teams of one head.
+func (t *Teams) Partition(head int) (Partition, error) {
+	if t == nil || head < 0 || head >= len(t.Count) {
+		return Partition{}, fmt.Errorf("there are no teams of head %d", head)
 	}
-	count := make([]int32, len(p.Reps))
-	for row, g := range p.Team {
-		if g < 0 || int(g) >= len(count) {
-			return fmt.Errorf("teams: row %d is in team %d of %d", row, g, len(count))
+	var all [3][]int32
+	for i, x := range []*device.Tensor{t.Reps, t.Offsets, t.Slots} {
+		var err error
+		if all[i], err = device.Read[int32](t.owned.Dev, x.Index(0, head)); err != nil {
+			return Partition{}, err
 		}
-		count[g]++
 	}
-	for g, rep := range p.Reps {
-		switch {
-		case rep < 0 || int(rep) >= rows:
-			return fmt.Errorf("teams: team %d is represented by row %d of %d", g, rep, rows)
-		case p.Team[rep] != int32(g):
-			return fmt.Errorf("teams: row %d represents team %d and belongs to team %d", rep, g, p.Team[rep])
-		case p.N[g] != count[g]:
-			return fmt.Errorf("teams: team %d has %d rows, its size says %d", g, count[g], p.N[g])
+	count, slots := t.Count[head], all[2]
+	p := Partition{Team: make([]int32, len(slots)), Reps: all[0][:count], N: make([]int32, count), Order: make([]int32, len(slots)), Offsets: all[1][:count+1]}
+	for row, place := range slots {
+		p.Order[place] = int32(row)
+	}
+	for g := range p.N {
+		p.N[g] = p.Offsets[g+1] - p.Offsets[g]
+		for _, row := range p.Order[p.Offsets[g]:p.Offsets[g+1]] {
+			p.Team[row] = int32(g)
 		}
+	}
+	return p, nil
+}
+
+// Describe gives the vectors [heads, n, width] that the rows of some heads are
+// grouped by, beginning with head from, at least one; done frees them.
+type Describe func(from int) (x device.RowSets, done func(), err error)
+
+// Group makes the teams of every head of x, [heads, n, d] in one or more
+// tensors: the keys, or the part of them that is compared. Parents are made of
+// what describe gives, of x where it is nil. progress, if not nil, is told how
+// much is done.
+func Group(ctx context.Context, dev device.Device, x device.RowSets, describe Describe, kind Parents, cfg Config, progress func(done, of int)) (*Teams, error) {
+	switch {
+	case cfg.ParentSize < 1 || cfg.Representatives < 1:
+		return nil, cfg.Validate(1)
+	case x.Problems() == 0 || x[0].Shape[1] == 0:
+		return nil, fmt.Errorf("teams: there are no rows to group")
+	}
+	if describe == nil {
+		describe = func(int) (device.RowSets, func(), error) { return x, func() {}, nil }
+	}
+	t := &Teams{owned: device.Owner{Dev: dev}}
+	if err := t.group(ctx, x, describe, kind, cfg, progress); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("%v teams: %w", kind, err)
+	}
+	return t, nil
+}
+
+func (t *Teams) group(ctx context.Context, x device.RowSets, describe Describe, kind Parents, cfg Config, progress func(done, of int)) error {
+	dev, heads, n := t.owned.Dev, x.Problems(), x[0].Shape[1]
+	parent, err := dev.New("teams.parents", device.I32, heads, n)
+	if err != nil {
+		return err
+	}
+	defer dev.Free(parent)
+	for from := 0; from < heads; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		by, done, err := describe(from)
+		if err != nil {
+			return err
+		}
+		to := from + by.Problems()
+		err = kind.label(ctx, dev, by, cfg.ParentSize, parent.Slice(0, from, to), part(progress, from, to, heads))
+		done()
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return t.divide(x, parent, kind.Most(n, cfg.ParentSize), cfg.Representatives)
+}
+
+// part tells of the progress of some heads as part of the whole.
+func part(progress func(done, of int), from, to, heads int) func(done, of int) {
+	if progress == nil {
+		return nil
+	}
+	return func(done, of int) { progress(from*of+(to-from)*done, heads*of) }
+}
+
+// divide makes at most r teams of each parent.
+func (t *Teams) divide(x device.RowSets, parent *device.Tensor, parents, r int) error {
+	dev, heads, n := t.owned.Dev, parent.Shape[0], parent.Shape[1]
+	most := device.MostTeams(n, parents, r)
+	count, err := dev.New("teams.count", device.I32, heads)
+	if err != nil {
+		return err
+	}
+	defer dev.Free(count)
+	t.Reps = t.owned.New("teams.representatives", device.I32, heads, most)
+	t.LogN = t.owned.New("teams.log_n", device.F32, heads, most)
+	t.Offsets = t.owned.New("teams.offsets", device.I32, heads, most+1)
+	if t.Slots = t.owned.New("teams.slots", device.I32, heads, n); t.owned.Err() != nil {
+		return t.owned.Err()
+	}
+	err = dev.Run(func(o *device.Ops) {
+		o.DivideTeams(device.DivideArgs{
+			X: x, Parent: parent, Parents: parents, Most: r, Teams: count, Reps: t.Reps, LogN: t.LogN, Offsets: t.Offsets, Slots: t.Slots,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return t.count(count)
+}
+
+// count reads how many teams there are.
+func (t *Teams) count(count *device.Tensor) error {
+	teams, err := device.Read[int32](t.owned.Dev, count)
+	if err != nil {
+		return err
+	}
+	for h, n := range teams {
+		if n < 0 {
+			return fmt.Errorf("head %d, row %d is not finite: the checkpoint is damaged or its numbers overflow", h, -1-n)
+		}
+		t.Count = append(t.Count, int(n))
 	}
 	return nil
-}
-
-// Layout puts the rows of a team side by side.
-type Layout struct {
-	Order   []int32   // [rows] row that comes to each place: by team, then by token
-	Offsets []int32   // [teams+1] team g has the places Offsets[g] … Offsets[g+1]−1
-	LogN    []float32 // [teams] natural log of the team's size
-}
-
-// Layout orders the rows of a valid partition.
-func (p Partition) Layout() Layout { return layout(p.Team, len(p.Reps)) }
-
-// LayoutOf orders rows by their label, numbers from 0 to the largest that each
-// occur: groups without representatives, as Parents.Of makes them.
-func LayoutOf(label []int32) Layout {
-	groups := 0
-	for _, g := range label {
-		groups = max(groups, int(g)+1)
-	}
-	return layout(label, groups)
-}
-
-func layout(label []int32, groups int) Layout {
-	order, offsets := group(label, groups)
-	l := Layout{Order: order, Offsets: offsets, LogN: make([]float32, groups)}
-	for g := range groups {
-		l.LogN[g] = float32(math.Log(float64(offsets[g+1] - offsets[g])))
-	}
-	return l
-}
-
-// group sorts rows by their label, 0 ≤ label < labels, and within a label by
-// row; label g has order[offsets[g]:offsets[g+1]].
-func group(label []int32, labels int) (order, offsets []int32) {
-	offsets = make([]int32, labels+1)
-	for _, g := range label {
-		offsets[g+1]++
-	}
-	for g := range labels {
-		offsets[g+1] += offsets[g]
-	}
-	next := append([]int32(nil), offsets...)
-	order = make([]int32, len(label))
-	for row, g := range label {
-		order[next[g]] = int32(row)
-		next[g]++
-	}
-	return order, offsets
 }

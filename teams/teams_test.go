@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"blitzen/device"
 )
 
 func TestBudgetGolden(t *testing.T) {
@@ -61,62 +61,59 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-func TestValidateFindsFaults(t *testing.T) {
-	good := func() Partition {
-		return Partition{Team: []int32{0, 1, 0, 1, 1}, Reps: []int32{2, 1}, N: []int32{2, 3}}
-	}
-	if err := good().Validate(5); err != nil {
-		t.Fatal(err)
-	}
-	for name, spoil := range map[string]func(*Partition){
-		"row left out":             func(p *Partition) { p.Team = p.Team[:4] },
-		"team below 0":             func(p *Partition) { p.Team[0] = -1 },
-		"team beyond the last":     func(p *Partition) { p.Team[0] = 2 },
-		"size of another":          func(p *Partition) { p.N[0]++ },
-		"size missing":             func(p *Partition) { p.N = p.N[:1] },
-		"representative elsewhere": func(p *Partition) { p.Reps[0] = 1 },
-		"representative below 0":   func(p *Partition) { p.Reps[0] = -1 },
-		"representative beyond":    func(p *Partition) { p.Reps[1] = 5 },
-		"empty team":               func(p *Partition) { p.Reps = append(p.Reps, 4); p.N = append(p.N, 0) },
-	} {
-		p := good()
-		spoil(&p)
-		if p.Validate(5) == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
+// grouped is the teams of one head as the tests look at them.
+type grouped struct {
+	team, reps, n []int32 // of each row; of each team
+	logN          []float32
 }
 
-func TestLayout(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		keys, d, parent, r := drawInput(t)
-		p, err := Divide(keys, d, parent, r)
-		if err != nil {
-			t.Fatal(err)
+// read fetches the teams of a head of n rows and checks that they partition the
+// rows: places are a permutation, in the order of teams and rows, every team owns
+// its representative, and nothing is beyond the last.
+func checkTeams(t testing.TB, dev device.Device, g *Teams, head, n int) grouped {
+	t.Helper()
+	all := func(x *device.Tensor) []int32 {
+		v, err := device.Read[int32](dev, x.Index(0, head))
+		check(t, err)
+		return v
+	}
+	reps, offsets, slots := all(g.Reps), all(g.Offsets), all(g.Slots)
+	logN, err := device.Read[float32](dev, g.LogN.Index(0, head))
+	check(t, err)
+	count := g.Count[head]
+	at := make([]int32, n) // row at each place
+	for i := range at {
+		at[i] = -1
+	}
+	for row, place := range slots {
+		if place < 0 || int(place) >= n || at[place] >= 0 {
+			t.Fatalf("row %d has place %d of %d, or it is taken", row, place, n)
 		}
-		l := p.Layout()
-		if len(l.Order) != len(parent) || int(l.Offsets[len(p.Reps)]) != len(parent) {
-			t.Fatalf("%d places, last offset %d, of %d rows", len(l.Order), l.Offsets[len(p.Reps)], len(parent))
+		at[place] = int32(row)
+	}
+	o := grouped{team: make([]int32, n), reps: reps[:count], logN: logN[:count]}
+	for team := range reps {
+		from, to := offsets[team], offsets[team+1]
+		if team >= count {
+			if from != int32(n) || to != int32(n) || !math.IsInf(float64(logN[team]), -1) || reps[team] != 0 {
+				t.Fatalf("beyond the last of %d teams: places %d to %d, ln n %v, representative %d", count, from, to, logN[team], reps[team])
+			}
+			continue
 		}
-		places := slices.Sorted(slices.Values(l.Order))
-		for place, row := range places {
-			if row != int32(place) {
-				t.Fatalf("row %d is nowhere or twice", place)
-			}
+		rows := at[from:to]
+		if !slices.IsSorted(rows) || !slices.Contains(rows, reps[team]) {
+			t.Fatalf("team %d of row %d has rows %v", team, reps[team], rows)
 		}
-		for g, n := range p.N {
-			rows := l.Order[l.Offsets[g]:l.Offsets[g+1]]
-			if len(rows) != int(n) || !slices.IsSorted(rows) {
-				t.Fatalf("team %d of %d rows has %v", g, n, rows)
-			}
-			for _, row := range rows {
-				if p.Team[row] != int32(g) {
-					t.Fatalf("row %d of team %d lies in team %d", row, p.Team[row], g)
-				}
-			}
-			if want := float32(math.Log(float64(n))); l.LogN[g] != want {
-				t.Fatalf("ln %d is %v, want %v", n, l.LogN[g], want)
-			}
+		if want := math.Log(float64(to - from)); math.Abs(float64(logN[team])-want) > 1e-6*want {
+			t.Fatalf("ln %d is %v", to-from, logN[team])
 		}
-	})
+		for _, row := range rows {
+			o.team[row] = int32(team)
+		}
+		o.n = append(o.n, to-from)
+	}
+	if offsets[0] != 0 || offsets[count] != int32(n) {
+		t.Fatalf("%d teams have places %d to %d of %d", count, offsets[0], offsets[count], n)
+	}
+	return o
 }

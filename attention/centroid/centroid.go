@@ -26,6 +26,7 @@ type Config struct {
 	Budget   int  // S: K = S/B clusters are drawn a query head
 	WholeRow bool // latent cache: cluster by latent and rotary part, not by the latent alone
 	Seed     uint64
+	sampled.BeyondPaper
 	// SampleAlways samples even where the budget covers every cluster: for tests.
 	SampleAlways bool
 }
@@ -38,67 +39,91 @@ func (c Config) Validate() error {
 	case c.Budget < c.Block:
 		return fmt.Errorf("--budget %d must be at least --block %d, the keys of one cluster", c.Budget, c.Block)
 	}
-	return nil
+	return c.BeyondPaper.Validate()
 }
 
-// Clusters are the clusters of every layer and key head of a frozen prompt.
-// They depend on keys and B alone.
+// Covers reports whether a prompt of n rows is attended exactly whatever its
+// clusters will be.
+func (c Config) Covers(n int) bool {
+	return !c.SampleAlways && (n < c.MinContext || teams.KMeans.Most(n, c.Block) <= c.Budget/c.Block)
+}
+
+// Clusters are the clusters of every key head of the sampled layers of a frozen
+// prompt; nil where exact attention needs none. They depend on keys and B alone.
+// Close frees them.
 type Clusters struct {
-	groups sampled.Groups
-	means  [][][]float32 // [layers][kv heads][clusters · dk]
+	*teams.Teams             // a team a cluster; its representative is not used
+	means        [][]float32 // [heads][clusters · dk]
+	rows         int
 }
 
-// Groups are the rows of each cluster.
-func (c Clusters) Groups() sampled.Groups { return c.groups }
+// Means are the mean keys of one head, [clusters, dk].
+func (c Clusters) Means(head int) []float32 { return c.means[head] }
 
-// Means are the mean keys of one layer and key head, [clusters, dk].
-func (c Clusters) Means(layer, head int) []float32 { return c.means[layer][head] }
-
-// Build clusters the frozen rows of cache and returns the backend that samples
-// them. progress, if not nil, is called after each layer.
-func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(layer, of int)) (*sampled.Backend, error) {
+// Build clusters the frozen rows of cache, where clusters are needed, and returns
+// the backend that samples them. progress, if not nil, is told how much is done.
+func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(done, of int)) (*sampled.Backend, error) {
 	c, err := Group(ctx, dev, cache, cfg, progress)
 	if err != nil {
 		return nil, err
 	}
+	defer c.Close()
 	return New(dev, cache, c, cfg)
 }
 
-// Group clusters the frozen rows. The cache stays as it is.
-func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(layer, of int)) (Clusters, error) {
-	c := Clusters{groups: make(sampled.Groups, len(cache.Layers)), means: make([][][]float32, len(cache.Layers))}
+// Group clusters the frozen rows, unless cfg.Covers the prompt. The cache stays
+// as it is.
+func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(done, of int)) (Clusters, error) {
+	c := Clusters{rows: cache.Frozen()}
 	if err := cfg.Validate(); err != nil {
 		return c, err
 	}
-	err := sampled.EachHead(ctx, dev, cache, cfg.WholeRow, progress, func(layer, head int, x *device.Tensor) error {
-		label, err := teams.KMeans.Of(ctx, dev, x, cfg.Block)
-		if err != nil {
-			return err
+	keys, err := sampled.Keys(cache, cfg.WholeRow, cfg.DenseLayers)
+	if err == nil && !cfg.Covers(c.rows) {
+		if c.Teams, err = teams.Group(ctx, dev, keys, nil, teams.KMeans, teams.Config{ParentSize: cfg.Block, Representatives: 1}, progress); err == nil {
+			err = c.average(dev, cache, cfg.DenseLayers)
 		}
-		l := teams.LayoutOf(label)
-		m, err := means(dev, cache.Layers[layer].K.Index(0, head), l)
-		c.groups[layer] = append(c.groups[layer], l)
-		c.means[layer] = append(c.means[layer], m)
-		return err
-	})
+	}
 	if err != nil {
-		return c, fmt.Errorf("centroid: %w", err)
+		c.Close()
+		return Clusters{}, fmt.Errorf("centroid: %w", err)
 	}
 	return c, nil
 }
 
+// average makes the means, of whole keys.
+func (c *Clusters) average(dev device.Device, cache *kvcache.Cache, dense sampled.LayerSet) error {
+	for i, l := range cache.Layers {
+		for h := range l.KVHeads {
+			if dense.Has(i) {
+				continue
+			}
+			p, err := c.Partition(len(c.means))
+			if err != nil {
+				return err
+			}
+			m, err := means(dev, l.K.Index(0, h), p)
+			if err != nil {
+				return fmt.Errorf("layer %d, key head %d: %w", i, h, err)
+			}
+			c.means = append(c.means, m)
+		}
+	}
+	return nil
+}
+
 // means averages the keys [capacity, dk] of each group, in float64.
-func means(dev device.Device, keys *device.Tensor, l teams.Layout) ([]float32, error) {
-	n, d := len(l.Order), keys.Shape[1]
+func means(dev device.Device, keys *device.Tensor, p teams.Partition) ([]float32, error) {
+	n, d := len(p.Order), keys.Shape[1]
 	rows, err := wide(dev, keys.Slice(0, 0, n))
 	if err != nil {
 		return nil, err
 	}
 	var out []float32
 	sum := make([]float64, d)
-	for g := range l.LogN {
+	for g := range p.N {
 		clear(sum)
-		members := l.Order[l.Offsets[g]:l.Offsets[g+1]]
+		members := p.Order[p.Offsets[g]:p.Offsets[g+1]]
 		for _, row := range members {
 			for j, x := range rows[int(row)*d : (int(row)+1)*d] {
 				sum[j] += float64(x)
@@ -130,9 +155,9 @@ func New(dev device.Device, cache *kvcache.Cache, c Clusters, cfg Config) (*samp
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return sampled.New(dev, cache, c.groups, sampled.Config{
-		Name: "centroid", Drawn: cfg.Budget / cfg.Block, Seed: cfg.Seed, SampleAlways: cfg.SampleAlways,
-		Keys: func(dst *device.Tensor, layer, head int) error { return upload(dev, dst, c.means[layer][head]) },
+	return sampled.New(dev, cache, c.Teams, sampled.Config{
+		Name: "centroid", Drawn: cfg.Budget / cfg.Block, Seed: cfg.Seed, BeyondPaper: cfg.BeyondPaper, Exact: cfg.Covers(c.rows), SampleAlways: cfg.SampleAlways,
+		Keys: func(dst, _ *device.Tensor, head int) error { return upload(dev, dst, c.means[head]) },
 	})
 }
 

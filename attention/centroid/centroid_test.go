@@ -36,14 +36,9 @@ func TestScores(t *testing.T) {
 	got, most := attentiontest.Floats(t, dev, chain.Phi), chain.Phi.Shape[2]
 	for h := range heads {
 		kv := h / (heads / kvHeads)
-		layout := c.Groups()[0][kv]
-		cluster := make([]int32, n)
-		for g := range layout.LogN {
-			for _, row := range layout.Order[layout.Offsets[g]:layout.Offsets[g+1]] {
-				cluster[row] = int32(g)
-			}
-		}
-		want := Scores(q[h], keys[kv][:n], cluster, len(layout.LogN), scale)
+		p, err := c.Partition(kv)
+		attentiontest.Check(t, err)
+		want := Scores(q[h], keys[kv][:n], p.Team, len(p.N), scale)
 		// A mean of float32 keys is rounded once: 2⁻²⁴ of its size, d terms.
 		golden.Near(t, fmt.Sprintf("phi of head %d", h), got[h*most:h*most+len(want)], want, 2e-5*(1+maxAbs(want)))
 	}

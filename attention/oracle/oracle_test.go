@@ -39,7 +39,8 @@ func TestScores(t *testing.T) {
 	attentiontest.Check(t, l.Dev.Run(chain.Route))
 	got, most := attentiontest.Floats(t, l.Dev, chain.Phi), chain.Phi.Shape[2]
 	for h := range heads {
-		p := made.Partition(0, h/(heads/kvHeads))
+		p, err := made.Partition(h / (heads / kvHeads))
+		attentiontest.Check(t, err)
 		want := Scores(q[h], keys[h/(heads/kvHeads)][:n], p.Team, len(p.N), scale)
 		for g := range want {
 			// Products and sums in float32, and one rounding of the result.

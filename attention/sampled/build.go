@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"blitzen/device"
@@ -15,11 +14,14 @@ type Config struct {
 	Name  string // of the method
 	Drawn int    // K: groups drawn by a query head
 	Score Score
-	// Keys, with ByKey, writes the keys that score the groups of a key head into
-	// dst [groups, dk], while the cache is in token order.
-	Keys  func(dst *device.Tensor, layer, head int) error
+	// Keys, with ByKey, writes the keys that score the groups of a head, counted
+	// over the layers that are sampled, into dst [groups, dk], while its rows […, dk]
+	// are in token order.
+	Keys  func(dst, rows *device.Tensor, head int) error
 	Heads int // query heads, with ByMass
 	Seed  uint64
+	BeyondPaper
+	Exact bool // attend exactly in every layer: no groups are needed
 	// SampleAlways samples even where the budget covers every group, where exact
 	// attention would do: for tests of the sampled path.
 	SampleAlways bool
@@ -34,52 +36,53 @@ const (
 	ByMass              // φ = ln Σ exp(a·q·k) over the group: all keys are read, N' a step
 )
 
-// Groups are the groups of a frozen prompt: for every layer and key head, the
-// rows of each.
-type Groups [][]teams.Layout
+// BeyondPaper are settings that the paper does not have, off by default.
+type BeyondPaper struct {
+	MinContext  int      // a prompt of fewer tokens is attended exactly
+	DenseLayers LayerSet // these layers are attended exactly
+}
 
-// most is the largest number of groups that a key head of any layer has.
-func (g Groups) most() int {
-	n := 0
-	for _, heads := range g {
-		for _, l := range heads {
-			n = max(n, len(l.LogN))
-		}
+// Validate refuses settings that cannot be, naming the flags.
+func (b BeyondPaper) Validate() error {
+	if b.MinContext < 0 {
+		return fmt.Errorf("--min-context %d: must not be negative", b.MinContext)
 	}
-	return n
+	return nil
 }
 
 // New moves the rows of a group together and returns the backend that samples
-// the groups. After an error Thaw restores the cache.
-func New(dev device.Device, cache *kvcache.Cache, groups Groups, cfg Config) (*Backend, error) {
+// the groups t of every head of every layer that is not dense; t may be nil where
+// cfg.Exact is set. After an error Thaw restores the cache.
+func New(dev device.Device, cache *kvcache.Cache, t *teams.Teams, cfg Config) (*Backend, error) {
 	b := &Backend{dev: dev, cfg: cfg, prompt: cache.Frozen(), owned: device.Owner{Dev: dev}}
-	if err := b.open(cache, groups); err != nil {
+	if err := b.open(cache, t); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 	return b, nil
 }
 
-func (b *Backend) open(cache *kvcache.Cache, groups Groups) error {
+func (b *Backend) open(cache *kvcache.Cache, t *teams.Teams) error {
 	switch {
 	case b.prompt == 0:
 		return fmt.Errorf("the cache has no frozen prompt to sample")
-	case len(groups) != len(cache.Layers):
-		return fmt.Errorf("groups of %d layers, the cache has %d", len(groups), len(cache.Layers))
+	case !b.cfg.DenseLayers.Within(len(cache.Layers)):
+		return fmt.Errorf("--dense-layers %v: the model has layers 0 to %d", b.cfg.DenseLayers, len(cache.Layers)-1)
 	case b.cfg.Drawn < 1:
 		return fmt.Errorf("%d groups are to be drawn: want at least 1", b.cfg.Drawn)
 	}
-	b.spec = cache.Layers[0].Spec
-	most := groups.most()
-	b.drawn = min(b.cfg.Drawn, most)
-	b.covered = !b.cfg.SampleAlways && most <= b.drawn
+	b.spec, b.layers = cache.Layers[0].Spec, make([]layer, len(cache.Layers))
+	b.covered = b.cfg.Exact
 	if !b.covered {
-		for i := range cache.Layers {
-			l, err := b.addLayer(cache, i, groups[i])
-			if err != nil {
-				return fmt.Errorf("layer %d: %w", i, err)
+		if err := b.checkGroups(cache, t); err != nil {
+			return err
+		}
+		most := slices.Max(t.Count)
+		b.drawn = min(b.cfg.Drawn, most)
+		if b.covered = !b.cfg.SampleAlways && most <= b.drawn; !b.covered {
+			if err := b.addGroups(cache, t, most); err != nil {
+				return err
 			}
-			b.layers = append(b.layers, l)
 		}
 	}
 	if b.cfg.Score == ByMass && !b.covered {
@@ -90,70 +93,88 @@ func (b *Backend) open(cache *kvcache.Cache, groups Groups) error {
 	return b.newState(len(cache.Layers))
 }
 
-// addLayer uploads the groups, makes their keys and moves the rows.
-func (b *Backend) addLayer(cache *kvcache.Cache, i int, heads []teams.Layout) (layer, error) {
-	kv := cache.Layers[i]
-	most, total := 0, 0
-	for _, l := range heads {
-		if len(l.Order) != b.prompt {
-			return layer{}, fmt.Errorf("groups of %d rows, the prompt has %d", len(l.Order), b.prompt)
+// checkGroups asks for groups of all heads that are sampled.
+func (b *Backend) checkGroups(cache *kvcache.Cache, t *teams.Teams) error {
+	heads := 0
+	for i, l := range cache.Layers {
+		if !b.cfg.DenseLayers.Has(i) {
+			heads += l.KVHeads
 		}
-		most = max(most, len(l.LogN))
-		total += len(l.LogN)
 	}
-	var offsets []int32
-	var logN []float32
-	order := make([][]int32, len(heads))
-	for h, l := range heads {
-		order[h] = l.Order
-		logN = append(logN, padded(l.LogN, most, float32(math.Inf(-1)))...)
-		offsets = append(offsets, padded(l.Offsets, most+1, int32(b.prompt))...)
+	switch {
+	case t == nil:
+		return fmt.Errorf("there are no groups")
+	case len(t.Count) != heads:
+		return fmt.Errorf("groups of %d key heads, the cache has %d to sample", len(t.Count), heads)
+	case t.Slots.Shape[1] != b.prompt:
+		return fmt.Errorf("groups of %d rows, the prompt has %d", t.Slots.Shape[1], b.prompt)
 	}
-	l := layer{
-		logN:    b.owned.New(b.cfg.Name+".log_n", device.F32, kv.KVHeads, most),
-		offsets: b.owned.New(b.cfg.Name+".offsets", device.I32, kv.KVHeads, most+1),
-		scored:  int64(total),
-	}
-	if b.cfg.Score == ByMass {
-		l.scored = int64(kv.KVHeads * b.prompt)
-	}
-	if err := b.owned.Err(); err != nil {
-		return l, err
-	}
-	if err := device.Write(b.dev, l.logN, logN); err != nil {
-		return l, err
-	}
-	if err := device.Write(b.dev, l.offsets, offsets); err != nil {
-		return l, err
-	}
-	var err error
-	if l.keys, err = b.keys(kv, i, heads, most); err != nil {
-		return l, err
-	}
-	return l, cache.Permute(i, order)
+	return nil
 }
 
-// keys makes the keys that groups are scored by, [kv heads, most, dk]: with
-// BySize zeros that share one row.
-func (b *Backend) keys(kv *kvcache.Layer, layer int, heads []teams.Layout, most int) (*device.Tensor, error) {
-	switch b.cfg.Score {
-	case ByMass:
-		return nil, nil
-	case BySize:
-		zero := b.owned.New(b.cfg.Name+".keys", b.dev.DType(), kv.KeyDim)
-		if err := b.owned.Err(); err != nil {
-			return nil, err
-		}
-		return zero.Repeat(0, most).Repeat(0, kv.KVHeads), nil
+// addGroups keeps sizes and places of the groups, makes their keys and moves the
+// rows.
+func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) error {
+	logN := b.owned.New(b.cfg.Name+".log_n", device.F32, len(t.Count), most)
+	offsets := b.owned.New(b.cfg.Name+".offsets", device.I32, len(t.Count), most+1)
+	keys, err := b.newKeys(len(t.Count), most)
+	if err != nil {
+		return err
 	}
-	keys := b.owned.New(b.cfg.Name+".keys", b.dev.DType(), kv.KVHeads, most, kv.KeyDim)
+	err = b.dev.Run(func(ops *device.Ops) {
+		ops.Copy(logN, t.LogN.Slice(1, 0, most))
+		ops.Copy(offsets, t.Offsets.Slice(1, 0, most+1))
+	})
+	if err != nil {
+		return err
+	}
+	from := 0
+	for i, kv := range cache.Layers {
+		if b.cfg.DenseLayers.Has(i) {
+			continue
+		}
+		to := from + kv.KVHeads
+		l := layer{logN: logN.Slice(0, from, to), offsets: offsets.Slice(0, from, to)}
+		if keys != nil {
+			l.keys = keys.Slice(0, from, to)
+		}
+		for _, n := range t.Count[from:to] {
+			l.scored += int64(n)
+		}
+		if b.cfg.Score == ByMass {
+			l.scored = int64(kv.KVHeads * b.prompt)
+		}
+		b.layers[i] = l
+		if b.cfg.Score == ByKey {
+			for h := range kv.KVHeads {
+				dst := l.keys.Index(0, h).Slice(0, 0, t.Count[from+h])
+				if err := b.cfg.Keys(dst, kv.K.Index(0, h), from+h); err != nil {
+					return fmt.Errorf("layer %d, key head %d: %w", i, h, err)
+				}
+			}
+		}
+		if err := cache.Move(i, t.Slots.Slice(0, from, to)); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// newKeys makes room for the keys that groups are scored by, [heads, most, dk]:
+// with BySize zeros that share one row.
+func (b *Backend) newKeys(heads, most int) (keys *device.Tensor, err error) {
+	switch b.cfg.Score {
+	case ByKey:
+		keys = b.owned.New(b.cfg.Name+".keys", b.dev.DType(), heads, most, b.spec.KeyDim)
+	case BySize:
+		keys = b.owned.New(b.cfg.Name+".keys", b.dev.DType(), b.spec.KeyDim)
+	}
 	if err := b.owned.Err(); err != nil {
 		return nil, err
 	}
-	for h, l := range heads {
-		if err := b.cfg.Keys(keys.Index(0, h).Slice(0, 0, len(l.LogN)), layer, h); err != nil {
-			return nil, fmt.Errorf("key head %d: %w", h, err)
-		}
+	if b.cfg.Score == BySize {
+		keys = keys.Repeat(0, most).Repeat(0, heads)
 	}
 	return keys, nil
 }
@@ -170,9 +191,4 @@ func (b *Backend) newState(layers int) error {
 		return err
 	}
 	return device.Write(b.dev, b.from, []int32{int32(b.prompt)})
-}
-
-// padded is s extended to n entries with fill.
-func padded[T any](s []T, n int, fill T) []T {
-	return append(slices.Clip(s), slices.Repeat([]T{fill}, n-len(s))...)
 }

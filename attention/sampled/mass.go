@@ -15,7 +15,9 @@ type massSteps struct {
 func (b *Backend) newMassSteps() error {
 	heads, most := b.cfg.Heads, 0
 	for _, l := range b.layers {
-		most = max(most, l.logN.Shape[1])
+		if l.logN != nil {
+			most = max(most, l.logN.Shape[1])
+		}
 	}
 	part := func() device.Partial {
 		return device.Partial{Out: b.owned.New("part", device.F32, 1, heads, b.spec.ValueDim), LSE: b.owned.New("lse", device.F32, 1, heads)}

@@ -11,6 +11,9 @@ import (
 // where the rows lie.
 func (b *Backend) Observe(cache *kvcache.Cache, heads int) error {
 	for i := range b.layers {
+		if b.exact(i) {
+			continue
+		}
 		l := &b.layers[i]
 		l.drawn = b.owned.New(b.cfg.Name+".drawn", device.I32, 1, heads, b.drawn)
 		l.logC = b.owned.New(b.cfg.Name+".log_c", device.F32, 1, heads, b.drawn)
@@ -32,10 +35,9 @@ func (b *Backend) Observe(cache *kvcache.Cache, heads int) error {
 	return nil
 }
 
-// RowsRead implements attention.Selecting. Exact attention, where the budget
-// covers every group, reads all.
+// RowsRead implements attention.Selecting. Exact attention reads all.
 func (b *Backend) RowsRead(layer int) ([][]int32, error) {
-	if b.covered {
+	if b.exact(layer) {
 		return b.all(), nil
 	}
 	l := b.layers[layer]

@@ -40,7 +40,7 @@ type Backend struct {
 	spec    kvcache.Spec
 	layers  []layer
 	prompt  int            // frozen rows, N
-	covered bool           // the budget covers every group: exact attention from row 0
+	covered bool           // exact attention from row 0 in every layer
 	seed    *device.Tensor // U32 [2]
 	from    *device.Tensor // I32 [1]: first suffix row, N
 	counts  *device.Tensor // I64 [layers, numCounts]
@@ -49,8 +49,8 @@ type Backend struct {
 	owned   device.Owner
 }
 
-// layer is the groups of one layer; all tensors are padded to the key head with
-// the most groups.
+// layer is the groups of one layer, nil where it is attended exactly; all tensors
+// are padded to the key head with the most groups.
 type layer struct {
 	keys    *device.Tensor // [kv heads, groups, dk]: what groups are scored by
 	logN    *device.Tensor // F32 [kv heads, groups]; −Inf beyond a head's last group
@@ -69,7 +69,7 @@ func (b *Backend) Exact() bool  { return b.covered }
 // Attend issues one decode step of one layer. in.Q must be a single token.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 	switch {
-	case b.covered:
+	case b.exact(in.Layer):
 		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows)})
 	case in.Q.Shape[0] != 1:
 		ops.Fail(fmt.Errorf("%s: got %d queries at once, decodes one token at a time", b.cfg.Name, in.Q.Shape[0]))
@@ -79,6 +79,9 @@ func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 		ops.AttendTeams(b.Args(in))
 	}
 }
+
+// exact reports whether a layer is attended exactly.
+func (b *Backend) exact(layer int) bool { return b.layers[layer].offsets == nil }
 
 // Args are the arguments of the operation that Attend issues while it samples,
 // or, with ByMass, takes apart.
@@ -112,7 +115,7 @@ func (b *Backend) Access(counters []int64) attention.Access {
 		c := counters[i*numCounts:]
 		a.Rows += c[countRows]
 		a.Suffix += c[countSuffix]
-		if b.covered {
+		if b.exact(i) {
 			a.Dense += c[countRows]
 			continue
 		}

@@ -2,14 +2,38 @@ package santapp
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
+	"blitzen/attention/sampled"
 	"blitzen/device"
 	"blitzen/kvcache"
+	"blitzen/teams"
 )
 
 // Probes is how many last prompt queries describe a key in its fingerprint.
 const Probes = 64
+
+// describeByProbes gives the fingerprints of one key head of the sampled layers
+// at a time.
+func describeByProbes(dev device.Device, cache *kvcache.Cache, dense sampled.LayerSet) teams.Describe {
+	return func(from int) (device.RowSets, func(), error) {
+		for i, l := range cache.Layers {
+			switch {
+			case dense.Has(i):
+			case from >= l.KVHeads:
+				from -= l.KVHeads
+			default:
+				x, err := fingerprints(dev, l, from, cache.Frozen())
+				if err != nil {
+					return nil, nil, fmt.Errorf("layer %d, key head %d: %w", i, from, err)
+				}
+				return device.RowSets{x.Unflatten(0, 1, cache.Frozen())}, func() { dev.Free(x) }, nil
+			}
+		}
+		return nil, nil, fmt.Errorf("there is no head %d", from)
+	}
+}
 
 // fingerprints describe the prompt rows of one key head by their products with
 // the last prompt queries of the query heads that share it, z-scored over the

@@ -101,14 +101,15 @@ func TestProbeParents(t *testing.T) {
 	x, err := fingerprints(l.Dev, l.Cache.Layers[0], 0, 96)
 	attentiontest.Check(t, err)
 	defer l.Dev.Free(x)
-	parent, err := teams.KMeans.Of(context.Background(), l.Dev, x, 8)
+	keys, err := sampled.Keys(l.Cache, false, sampled.LayerSet{})
 	attentiontest.Check(t, err)
-	keys, err := device.Read[float32](l.Dev, l.Cache.Layers[0].K)
+	described := device.RowSets{x.Unflatten(0, 1, 96)}
+	again, err := teams.Group(context.Background(), l.Dev, keys, func(int) (device.RowSets, func(), error) { return described, func() {}, nil }, teams.KMeans, cfg.Config, nil)
 	attentiontest.Check(t, err)
-	d := l.Cache.Layers[0].KeyDim
-	want, err := teams.Divide(keys[:96*d], d, parent, 2)
+	want, err := again.Partition(0)
 	attentiontest.Check(t, err)
-	got := made.Partition(0, 0)
+	got, err := made.Partition(0)
+	attentiontest.Check(t, err)
 	for row, g := range got.Team {
 		if g != want.Team[row] {
 			t.Fatalf("row %d is in team %d, want %d", row, g, want.Team[row])

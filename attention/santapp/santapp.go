@@ -26,21 +26,37 @@ type Config struct {
 	Parents      teams.Parents // how keys are first grouped
 	WholeRow     bool          // latent cache: group by latent and rotary part, not by the latent alone
 	Seed         uint64
+	sampled.BeyondPaper
 	// SampleAlways samples even where the budget covers every team, where exact
 	// attention would do: for tests of the sampled path.
 	SampleAlways bool
 }
 
 // Validate refuses settings that do not fit together, naming the flags.
-func (c Config) Validate() error { return c.Config.Validate(c.Budget) }
+func (c Config) Validate() error {
+	if err := c.BeyondPaper.Validate(); err != nil {
+		return err
+	}
+	return c.Config.Validate(c.Budget)
+}
 
-// Build groups the frozen rows of cache into teams and returns the backend that
-// samples them. progress, if not nil, is called after each layer.
-func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(layer, of int)) (*sampled.Backend, error) {
+// Covers reports whether a prompt of n rows is attended exactly whatever its
+// teams will be: the budget covers the most that there can be, or the prompt is
+// short.
+func (c Config) Covers(n int) bool {
+	most := c.Most(n, c.Parents)
+	return !c.SampleAlways && (n < c.MinContext || most <= c.Selected(c.Budget, most))
+}
+
+// Build groups the frozen rows of cache into teams, where they are needed, and
+// returns the backend that samples them. progress, if not nil, is told how much
+// is done.
+func Build(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Config, progress func(done, of int)) (*sampled.Backend, error) {
 	t, err := Group(ctx, dev, cache, cfg, progress)
 	if err != nil {
 		return nil, err
 	}
+	defer t.Close()
 	return New(dev, cache, t, cfg)
 }
 
@@ -51,10 +67,11 @@ func New(dev device.Device, cache *kvcache.Cache, t Teams, cfg Config) (*sampled
 	if err != nil {
 		return nil, err
 	}
-	s.Keys = func(dst *device.Tensor, layer, head int) error {
-		return sampled.GatherKeys(dev, cache, dst, layer, head, t.parts[layer][head].Reps)
+	s.Keys = func(dst, rows *device.Tensor, head int) error {
+		ids := t.Reps.Index(0, head).Slice(0, 0, dst.Shape[0])
+		return dev.Run(func(ops *device.Ops) { ops.GatherRows(dst, rows, ids) })
 	}
-	return sampled.New(dev, cache, t.Groups(), s)
+	return sampled.New(dev, cache, t.Teams, s)
 }
 
 // Sampling is how these settings have a method of the given name draw the
@@ -63,5 +80,7 @@ func (c Config) Sampling(name string, t Teams) (sampled.Config, error) {
 	if err := c.Validate(); err != nil {
 		return sampled.Config{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return sampled.Config{Name: name, Drawn: c.Selected(c.Budget, t.rows), Seed: c.Seed, SampleAlways: c.SampleAlways}, nil
+	return sampled.Config{
+		Name: name, Drawn: c.Selected(c.Budget, t.rows), Seed: c.Seed, BeyondPaper: c.BeyondPaper, Exact: c.Covers(t.rows), SampleAlways: c.SampleAlways,
+	}, nil
 }

@@ -22,5 +22,5 @@ func New(dev device.Device, cache *kvcache.Cache, t santapp.Teams, cfg santapp.C
 		return nil, err
 	}
 	s.Score = sampled.BySize
-	return sampled.New(dev, cache, t.Groups(), s)
+	return sampled.New(dev, cache, t.Teams, s)
 }

@@ -38,7 +38,8 @@ func TestScores(t *testing.T) {
 	attentiontest.Check(t, l.Dev.Run(chain.Route))
 	got, most := attentiontest.Floats(t, l.Dev, chain.Phi), chain.Phi.Shape[2]
 	for h := range heads {
-		p := made.Partition(0, h/(heads/kvHeads))
+		p, err := made.Partition(h / (heads / kvHeads))
+		attentiontest.Check(t, err)
 		sizes := make([]int, len(p.N))
 		for g, n := range p.N {
 			sizes[g] = int(n)

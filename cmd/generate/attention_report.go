@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"blitzen/attention"
+	"blitzen/attention/sampled"
 	"blitzen/device"
 	"blitzen/kvcache"
 )
@@ -25,13 +27,16 @@ func (a attentionFlags) groupsKeys() bool { return a.usesTeams() || a.clustersKe
 func (a attentionFlags) samples() bool { return a.name != "dense" }
 
 // rowBytes is what the method keeps beside the cache for every prompt token, at
-// most: for a group its size, its first row and the key it is scored by; where
-// rows are scored, their scores for all query heads, and a few numbers more.
+// most: for a group its size, its first row and the key it is scored by, and as
+// it is built both a second time and the row of the key; for a row its place in
+// the groups; where rows are scored, their scores for all query heads, and a few
+// numbers more.
 func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType) int64 {
 	const number = 4 // bytes
-	group := 0
+	group, places := 0, 0
 	for _, s := range specs {
-		group += s.KVHeads * 2 * number
+		group += s.KVHeads * 5 * number
+		places += s.KVHeads * number
 		if a.name == "santapp" || a.name == "centroid" {
 			group += s.KVHeads * s.KeyDim * d.Size()
 		}
@@ -39,9 +44,9 @@ func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType
 	n := 0
 	switch {
 	case a.usesTeams():
-		n = (group*a.representatives + a.parentSize - 1) / a.parentSize
+		n = places + (group*a.representatives+a.parentSize-1)/a.parentSize
 	case a.clustersKeys():
-		n = (group + a.block - 1) / a.block
+		n = places + (group+a.block-1)/a.block
 	}
 	if a.name == "santa" || a.name == "oracle" {
 		n += (2*heads + specs[0].KVHeads + 1) * number
@@ -57,15 +62,31 @@ func (a attentionFlags) label() string {
 	}
 	switch {
 	case a.usesTeams():
-		return fmt.Sprintf("%s (%s%s, S %d)", a.name, a.parents, row, a.budget)
+		return fmt.Sprintf("%s (%s%s, S %d%s)", a.name, a.parents, row, a.budget, a.beyond())
 	case a.clustersKeys():
-		return fmt.Sprintf("%s (B %d%s, S %d)", a.name, a.block, row, a.budget)
+		return fmt.Sprintf("%s (B %d%s, S %d%s)", a.name, a.block, row, a.budget, a.beyond())
 	case a.name == "santa" && a.draw == "systematic":
 		return fmt.Sprintf("santa (systematic, S %d)", a.budget)
 	case a.name == "santa":
 		return fmt.Sprintf("santa (S %d)", a.budget)
 	}
 	return a.name
+}
+
+// beyond names the settings that the paper does not have, if they are on.
+func (a attentionFlags) beyond() string {
+	set, err := a.beyondPaper()
+	var on []string
+	if set.MinContext > 0 {
+		on = append(on, fmt.Sprintf("exact below %d tokens", set.MinContext))
+	}
+	if set.DenseLayers != (sampled.LayerSet{}) {
+		on = append(on, fmt.Sprintf("exact layers %v", set.DenseLayers))
+	}
+	if err != nil || on == nil {
+		return ""
+	}
+	return "; beyond the paper: " + strings.Join(on, ", ")
 }
 
 // attentionReport is what results say of the method and its reads.
@@ -78,6 +99,8 @@ type attentionReport struct {
 	Block           int     `json:"block,omitempty"`
 	Draw            string  `json:"draw,omitempty"`
 	Cluster         string  `json:"cluster,omitempty"`
+	MinContext      int     `json:"beyond_paper_min_context,omitempty"`
+	DenseLayers     string  `json:"beyond_paper_dense_layers,omitempty"`
 	Seed            *uint64 `json:"seed,omitempty"`
 	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
 	SelectedPercent float64 `json:"selected_percent"` // without representatives
@@ -101,6 +124,9 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	}
 	if a.name == "santa" {
 		r.Draw = a.draw
+	}
+	if set, err := a.beyondPaper(); err == nil && a.groupsKeys() {
+		r.MinContext, r.DenseLayers = set.MinContext, set.DenseLayers.String()
 	}
 	if a.groupsKeys() && access.Vectors == 1 { // a latent cache
 		r.Cluster = a.cluster

@@ -8,6 +8,7 @@ import (
 	"blitzen/attention/centroid"
 	"blitzen/attention/dense"
 	"blitzen/attention/oracle"
+	"blitzen/attention/sampled"
 	"blitzen/attention/santa"
 	"blitzen/attention/santapp"
 	"blitzen/attention/uniform"
@@ -27,27 +28,46 @@ type attentionFlags struct {
 	block           int
 	draw            string
 	cluster         string
+	minContext      int
+	denseLayers     string
 	seed            uint64
 	groups          groups
 }
 
 // groups keeps what methods make of the rows of one prompt, by settings, for
 // those that differ in budget, seed or score alone; nil keeps nothing.
-type groups map[any]any
+type groups map[any]closer
 
-// grouped is what make returned the first time that it was asked for with key.
-func grouped[T any](g groups, key any, make func() (T, error)) (T, error) {
+type closer interface{ Close() }
+
+// grouped is what make returned the first time that it was asked for with key,
+// and what to call when the backend is made.
+func grouped[T closer](g groups, key any, make func() (T, error)) (t T, done func(), err error) {
 	if t, ok := g[key]; ok {
-		return t.(T), nil
+		return t.(T), func() {}, nil
 	}
-	t, err := make()
-	if err == nil && g != nil {
-		g[key] = t
+	if t, err = make(); err != nil {
+		return t, func() {}, err
 	}
-	return t, err
+	if g == nil {
+		return t, t.Close, nil
+	}
+	g[key] = t
+	return t, func() {}, nil
 }
 
-const attentionNames = "santapp, dense, santa, centroid, uniform, oracle"
+// close frees what is kept.
+func (g groups) close() {
+	for _, t := range g {
+		t.Close()
+	}
+	clear(g)
+}
+
+const (
+	parentNames    = "kmeans, contiguous, segmented, probe"
+	attentionNames = "santapp, dense, santa, centroid, uniform, oracle"
+)
 
 // defaultBudget is S, in keys: what the paper's middle settings use.
 const defaultBudget = 512
@@ -64,7 +84,7 @@ func (a *attentionFlags) register(f *pflag.FlagSet) {
 // seed is unless given.
 func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
-	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: kmeans, contiguous, probe")
+	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: "+parentNames)
 	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 	f.IntVar(&a.block, "block", defaultBlock, "centroid: `B` keys on average in a cluster")
 	f.StringVar(&a.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
@@ -74,6 +94,8 @@ func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
 	f.IntVar(&a.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
+	f.IntVar(&a.minContext, "min-context", 0, "beyond the paper: read a prompt of fewer than `N` tokens exactly")
+	f.StringVar(&a.denseLayers, "dense-layers", "", "beyond the paper: read the layers of `LIST` exactly, say 0,1 or 0-3")
 	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
 }
 
@@ -84,13 +106,13 @@ func (a attentionFlags) as(name string) attentionFlags {
 }
 
 // buildFunc makes a backend over a cache; seed is that of the sampled teams.
-type buildFunc func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error)
+type buildFunc func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(done, of int)) (attention.Backend, error)
 
 // method is the one switch over methods; flag names the one that chose it.
 func (a attentionFlags) method(flag string) (buildFunc, error) {
 	switch a.name {
 	case "dense":
-		return func(_ context.Context, l *loaded, _ *kvcache.Cache, _ uint64, _ func(layer, of int)) (attention.Backend, error) {
+		return func(_ context.Context, l *loaded, _ *kvcache.Cache, _ uint64, _ func(done, of int)) (attention.Backend, error) {
 			return dense.New(l.Device, l.Model.CacheSpec())
 		}, nil
 	case "santapp", "uniform", "oracle":
@@ -106,13 +128,17 @@ func (a attentionFlags) method(flag string) (buildFunc, error) {
 // teams is a method that draws SANTA++'s teams.
 func (a attentionFlags) teams() (buildFunc, error) {
 	cfg, err := a.santapp()
-	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
-		key := cfg
-		key.Budget = 0
-		t, err := grouped(a.groups, key, func() (santapp.Teams, error) { return santapp.Group(ctx, l.Device, c, cfg, progress) })
+	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(done, of int)) (attention.Backend, error) {
+		key, keep := cfg, a.groups
+		key.Budget, key.MinContext = 0, 0
+		if cfg.Covers(c.Frozen()) { // no teams, where another budget wants some
+			keep = nil
+		}
+		t, done, err := grouped(keep, key, func() (santapp.Teams, error) { return santapp.Group(ctx, l.Device, c, cfg, progress) })
 		if err != nil {
 			return nil, err
 		}
+		defer done()
 		cfg := cfg
 		cfg.Seed = seed
 		switch a.name {
@@ -132,7 +158,7 @@ func (a attentionFlags) santa() (buildFunc, error) {
 	if a.draw != "independent" && a.draw != "systematic" {
 		err = usagef("--draw %q: want one of independent, systematic", a.draw)
 	}
-	return func(_ context.Context, l *loaded, c *kvcache.Cache, seed uint64, _ func(layer, of int)) (attention.Backend, error) {
+	return func(_ context.Context, l *loaded, c *kvcache.Cache, seed uint64, _ func(done, of int)) (attention.Backend, error) {
 		cfg := cfg
 		cfg.Seed = seed
 		return santa.New(l.Device, c, cfg, l.Heads)
@@ -141,18 +167,25 @@ func (a attentionFlags) santa() (buildFunc, error) {
 
 // clusters is centroid-guided sampling.
 func (a attentionFlags) clusters() (buildFunc, error) {
-	cfg := centroid.Config{Block: a.block, Budget: a.budget, WholeRow: a.cluster == "row"}
-	err := a.checkCluster()
+	beyond, err := a.beyondPaper()
+	cfg := centroid.Config{Block: a.block, Budget: a.budget, WholeRow: a.cluster == "row", BeyondPaper: beyond}
+	if err == nil {
+		err = a.checkCluster()
+	}
 	if err == nil {
 		err = asUsage(cfg.Validate())
 	}
-	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(layer, of int)) (attention.Backend, error) {
-		key := cfg
-		key.Budget = 0
-		t, err := grouped(a.groups, key, func() (centroid.Clusters, error) { return centroid.Group(ctx, l.Device, c, cfg, progress) })
+	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(done, of int)) (attention.Backend, error) {
+		key, keep := cfg, a.groups
+		key.Budget, key.MinContext = 0, 0
+		if cfg.Covers(c.Frozen()) {
+			keep = nil
+		}
+		t, done, err := grouped(keep, key, func() (centroid.Clusters, error) { return centroid.Group(ctx, l.Device, c, cfg, progress) })
 		if err != nil {
 			return nil, err
 		}
+		defer done()
 		cfg := cfg
 		cfg.Seed = seed
 		return centroid.New(l.Device, c, t, cfg)
@@ -176,7 +209,7 @@ func (a attentionFlags) check(flag string) error {
 
 // builder makes the backend for a session. seed is used unless --attention-seed
 // was given.
-func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(layer, of int)) (func(*kvcache.Cache) (attention.Backend, error), error) {
+func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(done, of int)) (func(*kvcache.Cache) (attention.Backend, error), error) {
 	build, err := a.method("--attention")
 	return func(c *kvcache.Cache) (attention.Backend, error) {
 		return build(ctx, l, c, a.seedFor(f, seed), progress)
@@ -191,11 +224,21 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 	if err := a.checkCluster(); err != nil {
 		return santapp.Config{}, err
 	}
+	beyond, err := a.beyondPaper()
+	if err != nil {
+		return santapp.Config{}, err
+	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
-		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row",
+		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row", BeyondPaper: beyond,
 	}
 	return cfg, asUsage(cfg.Validate())
+}
+
+// beyondPaper are the settings that the paper does not have.
+func (a attentionFlags) beyondPaper() (sampled.BeyondPaper, error) {
+	layers, err := sampled.ParseLayers(a.denseLayers)
+	return sampled.BeyondPaper{MinContext: a.minContext, DenseLayers: layers}, asUsage(err)
 }
 
 func (a attentionFlags) checkCluster() error {

@@ -45,6 +45,8 @@ func (m *measurement) run() (*compared, error) {
 // returns exact attention along the base's tokens, if the control wants it.
 func (m *measurement) methods(p comparison.Prompt, r *compared) (exact comparison.Course, err error) {
 	a, b := m.side(m.a), m.side(m.b)
+	defer a.groups.close()
+	defer b.groups.close()
 	if err := m.printSpreads(p, a, b); err != nil {
 		return exact, err
 	}

@@ -166,6 +166,7 @@ func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q testPrompt) (di
 		return none, err
 	}
 	made := made{flags: d, ctx: ctx, opened: o}
+	defer made.close()
 	err = s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
 		if err := made.group(c); err != nil {
 			return nil, err
@@ -188,7 +189,11 @@ func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q testPrompt) (di
 	if err != nil {
 		return none, err
 	}
-	return t.Diagnose(routings, t.Clusters("", made.even), d.parentSize), nil
+	even, err := t.Clusters("", made.even)
+	if err != nil {
+		return none, err
+	}
+	return t.Diagnose(routings, even, d.parentSize), nil
 }
 
 // made are the groups of one prompt.
@@ -198,7 +203,17 @@ type made struct {
 	opened   *opened
 	teams    []santapp.Teams
 	clusters []centroid.Clusters
-	even     centroid.Clusters // of --parent-size keys
+	even     centroid.Clusters // of --parent-size keys, perhaps one of clusters
+}
+
+func (m *made) close() {
+	for _, t := range m.teams {
+		t.Close()
+	}
+	for _, c := range m.clusters {
+		c.Close()
+	}
+	m.even.Close()
 }
 
 func (m *made) group(c *kvcache.Cache) error {
@@ -208,6 +223,7 @@ func (m *made) group(c *kvcache.Cache) error {
 			if err != nil {
 				return err
 			}
+			cfg.SampleAlways = true // teams whatever the budget
 			t, err := santapp.Group(m.ctx, m.opened.Device, c, cfg, nil)
 			if err != nil {
 				return err
@@ -224,7 +240,7 @@ func (m *made) group(c *kvcache.Cache) error {
 			m.even = k
 		}
 	}
-	if m.even.Groups() != nil {
+	if m.even.Teams != nil {
 		return nil
 	}
 	var err error
@@ -233,7 +249,7 @@ func (m *made) group(c *kvcache.Cache) error {
 }
 
 func (m *made) cluster(c *kvcache.Cache, size int) (centroid.Clusters, error) {
-	cfg := centroid.Config{Block: size, Budget: size, WholeRow: m.flags.cluster == "row"}
+	cfg := centroid.Config{Block: size, Budget: size, WholeRow: m.flags.cluster == "row", SampleAlways: true}
 	return centroid.Group(m.ctx, m.opened.Device, c, cfg, nil)
 }
 
@@ -242,12 +258,22 @@ func (m *made) cluster(c *kvcache.Cache, size int) (centroid.Clusters, error) {
 func (m *made) routings(t *diagnostics.Trajectory) ([]diagnostics.Grouping, error) {
 	var all, variants []diagnostics.Grouping
 	for i, name := range choices(m.flags.parentLists) {
-		g := t.Teams("teams, "+name, m.teams[i])
+		g, err := t.Teams("teams, "+name, m.teams[i])
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, g)
-		variants = append(variants, t.ByMeans(g.Name+", mean keys", g))
+		means, err := t.ByMeans(g.Name+", mean keys", g)
+		if err != nil {
+			return nil, err
+		}
+		variants = append(variants, means)
 	}
 	for i, block := range choices(m.flags.blocks) {
-		g := t.Clusters("centroid, B "+block, m.clusters[i])
+		g, err := t.Clusters("centroid, B "+block, m.clusters[i])
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, g)
 		central, err := t.ByCentralKeys(g.Name+", central keys", g)
 		if err != nil {

@@ -38,7 +38,7 @@ func newEvaluateCommand() *cobra.Command {
 	addFlags(cmd, "Attention (lists are separated by commas; all combinations are run)", func(f *pflag.FlagSet) {
 		f.StringVar(&e.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		f.StringVar(&e.budgets, "budget", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
-		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: kmeans, contiguous, probe")
+		f.StringVar(&e.parents, "parents", "kmeans", "group keys first by `NAMES`: "+parentNames)
 		f.StringVar(&e.clusters, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
 		f.StringVar(&e.blocks, "block", strconv.Itoa(defaultBlock), "centroid: `B` keys on average in a cluster")
 		f.StringVar(&e.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
@@ -219,6 +219,7 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 		}
 	}
 	teams := groups{}
+	defer teams.close()
 	for arm, flags := range r.arms {
 		flags.groups = teams
 		for repeat := range r.RepeatsOf(arm) {

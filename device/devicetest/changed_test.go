@@ -29,8 +29,10 @@ type changed struct {
 	attendSelected    func(a device.SelectedArgs) error
 	attendTeams       func(a device.TeamsArgs) error
 	gatherRows        func(dst, src, ids *tensor) error
-	distances         func(dst, x, points *tensor) error
-	nearest           func(labels, x, centers *tensor) error
+	spreadCenters     func(a device.SpreadArgs) error
+	nearest           func(a device.NearestArgs) error
+	moveCenters       func(a device.MoveArgs) error
+	divideTeams       func(a device.DivideArgs) error
 	sample            func(a device.SampleArgs) error
 	topLogProbs       func(a device.LogProbArgs) error
 	markSeen          func(seen, ids *tensor) error
@@ -45,7 +47,7 @@ func with(set func(c *changed)) *changed {
 		normLinear: k.NormLinear, normSwiGLU: k.NormSwiGLU, rotateAppend: k.RotateAppend,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
 		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
-		distances: k.Distances, nearest: k.Nearest, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
+		spreadCenters: k.SpreadCenters, nearest: k.Nearest, moveCenters: k.MoveCenters, divideTeams: k.DivideTeams, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
 		increment: k.Increment,
 	}
 	set(c)
@@ -91,8 +93,10 @@ func (c *changed) GroupMass(phi, scores, offsets *tensor) error {
 func (c *changed) AttendSelected(a device.SelectedArgs) error { return c.attendSelected(a) }
 func (c *changed) AttendTeams(a device.TeamsArgs) error       { return c.attendTeams(a) }
 func (c *changed) GatherRows(dst, src, ids *tensor) error     { return c.gatherRows(dst, src, ids) }
-func (c *changed) Distances(dst, x, points *tensor) error     { return c.distances(dst, x, points) }
-func (c *changed) Nearest(labels, x, centers *tensor) error   { return c.nearest(labels, x, centers) }
+func (c *changed) SpreadCenters(a device.SpreadArgs) error    { return c.spreadCenters(a) }
+func (c *changed) Nearest(a device.NearestArgs) error         { return c.nearest(a) }
+func (c *changed) MoveCenters(a device.MoveArgs) error        { return c.moveCenters(a) }
+func (c *changed) DivideTeams(a device.DivideArgs) error      { return c.divideTeams(a) }
 func (c *changed) Sample(a device.SampleArgs) error           { return c.sample(a) }
 func (c *changed) TopLogProbs(a device.LogProbArgs) error     { return c.topLogProbs(a) }
 func (c *changed) MarkSeen(seen, ids *tensor) error           { return c.markSeen(seen, ids) }

@@ -1,8 +1,6 @@
 package devicetest
 
 import (
-	"errors"
-
 	"blitzen/device"
 )
 
@@ -144,29 +142,4 @@ func firstFactor(w *tensor) *tensor {
 		v.Scale = w.Scale.Index(0, 0).Repeat(0, w.Shape[0])
 	}
 	return &v
-}
-
-func clusterMutants() []mutant {
-	var k kernels
-	return []mutant{
-		{"Distances: in float32", func(c *changed) {
-			c.distances = func(dst, x, points *tensor) error {
-				err := k.Distances(dst, x, points)
-				return errors.Join(err, setEdited(dst, times(1+0x1p-21)))
-			}
-		}},
-		{"Nearest: the higher among equals", func(c *changed) {
-			c.nearest = func(labels, x, centers *tensor) error {
-				n := centers.Shape[0]
-				reversed := edited(centers, func(i int, _ float64) float64 {
-					d := centers.Shape[1]
-					return row(centers, n-1-i/d)[i%d]
-				})
-				return errors.Join(k.Nearest(labels, x, reversed), setEdited(labels, func(_ int, v float64) float64 { return float64(n-1) - v }))
-			}
-		}},
-		{"GatherRows: source without gaps", func(c *changed) {
-			c.gatherRows = func(dst, src, ids *tensor) error { return k.GatherRows(dst, gapless(src), ids) }
-		}},
-	}
 }

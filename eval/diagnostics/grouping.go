@@ -1,11 +1,12 @@
 package diagnostics
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"blitzen/attention/centroid"
 	"blitzen/attention/santapp"
-	"blitzen/teams"
 )
 
 // Grouping is a way to group the rows of a prompt and to score the groups.
@@ -22,69 +23,74 @@ type grouped struct {
 }
 
 // Teams are SANTA++'s, scored by their representatives.
-func (t *Trajectory) Teams(name string, made santapp.Teams) Grouping {
-	return t.grouping(name, func(layer, head int) grouped {
-		p := made.Partition(layer, head)
+func (t *Trajectory) Teams(name string, made santapp.Teams) (Grouping, error) {
+	return t.grouping(name, func(layer, head int) (grouped, error) {
+		p, err := made.Partition(layer*len(t.Keys[layer]) + head)
 		g := grouped{group: p.Team, sizes: p.N}
 		for _, row := range p.Reps {
 			g.keys = append(g.keys, t.Keys[layer][head][int(row)*t.Dim:(int(row)+1)*t.Dim]...)
 		}
-		return g
+		return g, err
 	})
 }
 
 // Clusters are those of centroid-guided sampling, scored by their mean keys.
-func (t *Trajectory) Clusters(name string, made centroid.Clusters) Grouping {
-	return t.grouping(name, func(layer, head int) grouped {
-		l := made.Groups()[layer][head]
-		g := grouped{group: labels(l), sizes: make([]int32, len(l.LogN)), keys: made.Means(layer, head)}
-		for i := range g.sizes {
-			g.sizes[i] = l.Offsets[i+1] - l.Offsets[i]
-		}
-		return g
+func (t *Trajectory) Clusters(name string, made centroid.Clusters) (Grouping, error) {
+	return t.grouping(name, func(layer, head int) (grouped, error) {
+		i := layer*len(t.Keys[layer]) + head
+		p, err := made.Partition(i)
+		return grouped{p.Team, p.N, made.Means(i)}, err
 	})
 }
 
 // ByMeans are the same groups, scored by the mean of their keys: what a
 // representative makes of a group, apart from the grouping.
-func (t *Trajectory) ByMeans(name string, g Grouping) Grouping {
-	return t.grouping(name, func(layer, head int) grouped {
+func (t *Trajectory) ByMeans(name string, g Grouping) (Grouping, error) {
+	return t.grouping(name, func(layer, head int) (grouped, error) {
 		own := g.heads[layer][head]
-		return grouped{own.group, own.sizes, t.means(layer, head, own)}
+		return grouped{own.group, own.sizes, t.means(layer, head, own)}, nil
 	})
 }
 
-// ByCentralKeys are the same groups, scored by the member nearest their mean:
-// an actual key in the place of the mean.
+// ByCentralKeys are the same groups, scored by the member nearest their mean,
+// the lower among equals: an actual key in the place of the mean.
 func (t *Trajectory) ByCentralKeys(name string, g Grouping) (Grouping, error) {
-	var failed error
-	out := t.grouping(name, func(layer, head int) grouped {
+	return t.grouping(name, func(layer, head int) (grouped, error) {
 		own := g.heads[layer][head]
-		keys := t.Keys[layer][head]
-		p, err := teams.Divide(keys, t.Dim, own.group, 1)
-		if err != nil {
-			failed = err
-			return own
+		keys, means := t.Keys[layer][head], t.means(layer, head, own)
+		central, least := make([]float32, len(means)), make([]float64, len(own.sizes))
+		for i := range least {
+			least[i] = math.Inf(1)
 		}
-		central := make([]float32, len(own.keys))
-		for _, row := range p.Reps {
-			copy(central[int(own.group[row])*t.Dim:], keys[int(row)*t.Dim:(int(row)+1)*t.Dim])
+		for row, to := range own.group {
+			key, far := keys[row*t.Dim:(row+1)*t.Dim], 0.0
+			for j, m := range means[int(to)*t.Dim:][:t.Dim] {
+				diff := float64(key[j]) - float64(m)
+				far += diff * diff
+			}
+			if far < least[to] {
+				least[to] = far
+				copy(central[int(to)*t.Dim:], key)
+			}
 		}
-		return grouped{own.group, own.sizes, central}
+		return grouped{own.group, own.sizes, central}, nil
 	})
-	return out, failed
 }
 
-func (t *Trajectory) grouping(name string, of func(layer, head int) grouped) Grouping {
+func (t *Trajectory) grouping(name string, of func(layer, head int) (grouped, error)) (Grouping, error) {
 	g := Grouping{Name: name}
 	for i, heads := range t.Keys {
-		var own []grouped
+		var all []grouped
 		for h := range heads {
-			own = append(own, of(i, h))
+			own, err := of(i, h)
+			if err != nil {
+				return g, fmt.Errorf("%s: layer %d, key head %d: %w", name, i, h, err)
+			}
+			all = append(all, own)
 		}
-		g.heads = append(g.heads, own)
+		g.heads = append(g.heads, all)
 	}
-	return g
+	return g, nil
 }
 
 // means are the mean keys of groups, in float64 rounded once.
@@ -100,17 +106,6 @@ func (t *Trajectory) means(layer, head int, g grouped) []float32 {
 		out[i] = float32(sum[i] / float64(g.sizes[i/t.Dim]))
 	}
 	return out
-}
-
-// labels is the group of each row.
-func labels(l teams.Layout) []int32 {
-	group := make([]int32, len(l.Order))
-	for g := range l.LogN {
-		for _, row := range l.Order[l.Offsets[g]:l.Offsets[g+1]] {
-			group[row] = int32(g)
-		}
-	}
-	return group
 }
 
 // shuffleSeed is that of the one shuffle behind random groups.

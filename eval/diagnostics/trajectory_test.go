@@ -110,12 +110,15 @@ func TestFigures(t *testing.T) {
 	m, s, tokens := open(t, dev, "qwen2_tied_gqa")
 	tr, err := diagnostics.Record(context.Background(), dev, s, m.Config().Heads, tokens)
 	modeltest.Check(t, err)
-	group := func(p, r int) santapp.Teams {
+	group := func(name string, p, r int) diagnostics.Grouping {
 		g, err := santapp.Group(context.Background(), dev, s.Cache(), santapp.Config{Config: teams.Config{ParentSize: p, Representatives: r}, Budget: p / r}, nil)
 		modeltest.Check(t, err)
-		return g
+		defer g.Close()
+		grouping, err := tr.Teams(name, g)
+		modeltest.Check(t, err)
+		return grouping
 	}
-	single, coarse := tr.Teams("single", group(1, 1)), tr.Teams("coarse", group(16, 1))
+	single, coarse := group("single", 1, 1), group("coarse", 16, 1)
 	d := tr.Divergences([]diagnostics.Grouping{single, coarse})
 	if kl := d[0].Mean(diagnostics.Divergence.KL); math.Abs(kl) > 1e-9 {
 		t.Errorf("a team for each key is %v nats apart", kl)

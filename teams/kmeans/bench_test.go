@@ -1,7 +1,6 @@
 package kmeans
 
 import (
-	"context"
 	"math"
 	"testing"
 )
@@ -21,7 +20,7 @@ func BenchmarkFit(b *testing.B) {
 	x := upload(b, dev, keys, n, d)
 	steps := 0
 	for b.Loop() {
-		r, err := Fit(context.Background(), dev, x, k)
+		r, err := fitOne(dev, x, k)
 		if err != nil {
 			b.Fatal(err)
 		}

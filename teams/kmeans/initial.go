@@ -3,144 +3,120 @@ package kmeans
 import (
 	"context"
 	"math"
-	"sort"
+	"slices"
 
 	"blitzen/device"
 )
 
-// initialRows chooses k rows of x [n, d] as first centers by greedy k-means++:
+// initial chooses k rows of every head as first centers by greedy k-means++:
 // each next center is the best of 2 + ⌊ln k⌋ candidates drawn in proportion to
 // their squared distance from the nearest center so far. Of more than 12,288
-// rows a sample takes part.
-func initialRows(ctx context.Context, dev device.Device, x *device.Tensor, k int, rng *mt19937) ([]int32, error) {
-	n := x.Shape[0]
-	size := 3 * min(batchSize, n)
-	if size < k {
-		size = 3 * k
+// rows a sample takes part. Which words are drawn does not depend on the rows,
+// so all heads share them.
+func (f *fit) initial(ctx context.Context, rng *mt19937) error {
+	sample := f.sample(rng)
+	m, trials := len(sample), 2+int(math.Log(float64(f.k)))
+	first := newEqualWeights(m).draw(rng)
+	words := make([]uint32, f.k*trials*2)
+	for i := range words[trials*2:] { // center 0 is drawn already
+		words[trials*2+i] = rng.word()
 	}
-	size = min(size, n)
+	a := device.SpreadArgs{X: f.x, First: int(first)}
+	var err error
+	if a.IDs, err = scratchOf(f, "k-means sample", device.I32, sample, m); err != nil {
+		return err
+	}
+	if a.Words, err = scratchOf(f, "k-means words", device.U32, words, f.k, trials, 2); err != nil {
+		return err
+	}
+	a.Chosen, a.Near = f.scratch.New("k-means chosen", device.I32, f.heads, f.k), f.scratch.New("k-means near", device.F32, f.heads, m)
+	if a.Pot = f.scratch.New("k-means pot", device.F32, f.heads); f.scratch.Err() != nil {
+		return f.scratch.Err()
+	}
+	if err := f.spread(ctx, a); err != nil {
+		return err
+	}
+	chosen, err := device.Read[int32](f.dev, a.Chosen)
+	if err != nil {
+		return err
+	}
+	for i := range chosen {
+		chosen[i] = sample[chosen[i]]
+	}
+	for h := range f.heads {
+		f.result.InitIndices = append(f.result.InitIndices, chosen[h*f.k:][:f.k])
+	}
+	return f.place(chosen)
+}
+
+// sample is the rows that take part in k-means++.
+func (f *fit) sample(rng *mt19937) []int32 {
+	size := 3 * f.bs
+	if size < f.k {
+		size = 3 * f.k
+	}
+	size = min(size, f.n)
 	for range size { // scikit-learn's validation rows: without use when n_init = 1
-		rng.interval(uint32(n - 1))
-	}
-	if size == n {
-		return plusPlus(ctx, dev, x, k, rng)
+		rng.interval(uint32(f.n - 1))
 	}
 	sample := make([]int32, size)
 	for i := range sample {
-		sample[i] = int32(rng.interval(uint32(n - 1)))
+		sample[i] = int32(i)
+		if size < f.n {
+			sample[i] = int32(rng.interval(uint32(f.n - 1)))
+		}
 	}
-	s := device.Owner{Dev: dev}
-	defer s.Free()
-	ids := s.New("k-means sample ids", device.I32, size)
-	y := s.New("k-means sample", x.DType, size, x.Shape[1])
-	if s.Err() != nil {
-		return nil, s.Err()
-	}
-	if err := device.Write(dev, ids, sample); err != nil {
-		return nil, err
-	}
-	if err := dev.Run(func(o *device.Ops) { o.GatherRows(y, x, ids) }); err != nil {
-		return nil, err
-	}
-	chosen, err := plusPlus(ctx, dev, y, k, rng)
-	for i, c := range chosen {
-		chosen[i] = sample[c]
-	}
-	return chosen, err
+	return sample
 }
 
-// plusPlus chooses k of the rows of y [m, d]. Every round is one trip to the
-// device.
-func plusPlus(ctx context.Context, dev device.Device, y *device.Tensor, k int, rng *mt19937) ([]int32, error) {
-	m, trials := y.Shape[0], 2+int(math.Log(float64(k)))
-	p := prober{Owner: device.Owner{Dev: dev}, y: y}
-	defer p.Free()
-	if err := p.prepare(trials); err != nil {
-		return nil, err
+// spread chooses the centers, a bounded amount of work at a time.
+func (f *fit) spread(ctx context.Context, a device.SpreadArgs) error {
+	work := 2e9
+	if f.dev.Queued() { // a GPU
+		work = 1e12
 	}
-	chosen := make([]int32, k)
-	candidates := make([]int32, trials)
-	chosen[0] = newEqualWeights(m).draw(rng)
-	distances, err := p.distances(chosen[:1])
-	if err != nil {
-		return nil, err
-	}
-	near := append([]float32(nil), distances...) // squared distance to the nearest center so far
-	pot := lower(near, near)
-	running := make([]float32, m)
-	for c := 1; c < k; c++ {
+	each := 2 * float64(f.heads) * float64(a.IDs.Shape[0]) * float64(f.d) * float64(a.Words.Shape[1])
+	atOnce := max(1, int(work/each))
+	for a.From < f.k {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		var sum float32
-		for j, v := range near {
-			sum += v
-			running[j] = sum
+		a.To = min(a.From+atOnce, f.k)
+		if err := f.dev.Run(func(o *device.Ops) { o.SpreadCenters(a) }); err != nil {
+			return err
 		}
-		for t := range candidates {
-			r := rng.double() * float64(pot)
-			j := sort.Search(m, func(j int) bool { return float64(running[j]) >= r })
-			candidates[t] = int32(min(j, m-1))
+		pot, err := device.Read[float32](f.dev, a.Pot)
+		if err != nil {
+			return err
 		}
-		if distances, err = p.distances(candidates); err != nil {
-			return nil, err
+		if err := f.finite(pot); err != nil {
+			return err
 		}
-		best := 0
-		for t := range candidates {
-			v := lower(distances[t*m:(t+1)*m], near)
-			if t == 0 || v < pot {
-				best, pot = t, v
-			}
-		}
-		copy(near, distances[best*m:(best+1)*m])
-		chosen[c] = candidates[best]
+		a.From = a.To
+		f.report(a.To, 0)
 	}
-	return chosen, nil
+	return nil
 }
 
-// lower takes the minimum of row and near into row and returns its sum, rounded
-// once to float32.
-func lower(row, near []float32) float32 {
-	sum := 0.0
-	for j, v := range near {
-		if v < row[j] {
-			row[j] = v
-		}
-		sum += float64(row[j])
+// place makes rows, [heads, k], the centers.
+func (f *fit) place(rows []int32) error {
+	ids, err := scratchOf(f, "k-means first centers", device.I32, rows, f.heads, f.k)
+	if err != nil {
+		return err
 	}
-	return float32(sum)
-}
-
-// prober computes squared distances from a few rows of y to all of them.
-type prober struct {
-	device.Owner
-	y                *device.Tensor // [m, d]
-	ids, points, out *device.Tensor // I32 [trials]; [trials, d]; F32 [trials, m]
-	host             []float32      // [trials, m]
-}
-
-func (p *prober) prepare(trials int) error {
-	m, d := p.y.Shape[0], p.y.Shape[1]
-	p.ids = p.New("k-means candidate ids", device.I32, trials)
-	p.points = p.New("k-means candidates", p.y.DType, trials, d)
-	p.out = p.New("k-means distances", device.F32, trials, m)
-	p.host = make([]float32, trials*m)
-	return p.Err()
-}
-
-// distances returns [rows, m], valid until the next call.
-func (p *prober) distances(rows []int32) ([]float32, error) {
-	ids, points := p.ids.Slice(0, 0, len(rows)), p.points.Slice(0, 0, len(rows))
-	out, host := p.out.Slice(0, 0, len(rows)), p.host[:len(rows)*p.y.Shape[0]]
-	if err := device.Write(p.Dev, ids, rows); err != nil {
-		return nil, err
+	every := make([]int32, f.k)
+	for c := range every {
+		every[c] = int32(c)
 	}
-	err := p.Dev.Run(func(o *device.Ops) {
-		o.GatherRows(points, p.y, ids)
-		o.Distances(out, p.y, points)
+	labels, err := scratchOf(f, "k-means places", device.I32, slices.Repeat(every, f.heads), f.heads, f.k)
+	if err != nil {
+		return err
+	}
+	err = f.dev.Run(func(o *device.Ops) {
+		o.MoveCenters(device.MoveArgs{Centers: f.centers, Counts: f.counts, X: f.x, IDs: ids, Labels: labels})
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return host, device.Collect(p.Dev.Fetch(out), host)
+	return device.Write(f.dev, f.counts, make([]float32, f.heads*f.k))
 }

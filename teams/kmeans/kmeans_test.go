@@ -52,6 +52,50 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// fitted is the result of one head, on the host.
+type fitted struct {
+	Labels, InitIndices []int32
+	Centers             []float32
+	Inertia             float64
+	Steps, Iterations   int
+}
+
+// fitOne fits the rows of one head, x [n, d].
+func fitOne(dev device.Device, x *device.Tensor, k int) (fitted, error) {
+	all, err := fitAll(dev, device.RowSets{x.Unflatten(0, 1, x.Shape[0])}, k)
+	if err != nil {
+		return fitted{}, err
+	}
+	return all[0], nil
+}
+
+func fitAll(dev device.Device, x device.RowSets, k int) ([]fitted, error) {
+	heads, n, d := x.Problems(), x[0].Shape[1], x[0].Shape[2]
+	labels, err := dev.New("labels", device.I32, heads, n)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Free(labels)
+	r, err := Fit(context.Background(), dev, x, k, labels, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	centers, err := device.Read[float32](dev, r.Centers)
+	if err != nil {
+		return nil, err
+	}
+	of, err := device.Read[int32](dev, labels)
+	if err != nil {
+		return nil, err
+	}
+	var all []fitted
+	for h := range heads {
+		all = append(all, fitted{of[h*n:][:n], r.InitIndices[h], centers[h*k*d:][:k*d], float64(r.Inertia[h]), r.Steps[h], r.Iterations[h]})
+	}
+	return all, nil
+}
+
 func openHost(t testing.TB) device.Device {
 	t.Helper()
 	dev, err := host.New(host.Options{})
@@ -69,7 +113,7 @@ func openHost(t testing.TB) device.Device {
 func compare(t *testing.T, dev device.Device, c goldenCase, file *golden.File) {
 	x := upload(t, dev, file.Float32s("X"), c.N, c.D)
 	given := dev.Memory().Used
-	got, err := Fit(context.Background(), dev, x, c.K)
+	got, err := fitOne(dev, x, c.K)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +159,12 @@ func TestFitProperties(t *testing.T) {
 		}
 		dev := devicetest.NewReference()
 		x := upload(t, dev, values, n, d)
-		got, err := Fit(context.Background(), dev, x, k)
+		got, err := fitOne(dev, x, k)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkResult(t, got, n, d, k)
-		again, err := Fit(context.Background(), dev, x, k)
+		again, err := fitOne(dev, x, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +185,7 @@ func TestFitViews(t *testing.T) {
 	}
 	dev := devicetest.NewReference()
 	plain := upload(t, dev, values, n, d)
-	want, err := Fit(context.Background(), dev, plain, k)
+	want, err := fitOne(dev, plain, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +198,7 @@ func TestFitViews(t *testing.T) {
 		if err := dev.Run(func(o *device.Ops) { o.Copy(view, plain) }); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Fit(context.Background(), dev, view, k)
+		got, err := fitOne(dev, view, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +218,7 @@ func TestFitMoreThanABatch(t *testing.T) {
 	}
 	dev := devicetest.NewReference()
 	x := upload(t, dev, values, n, d)
-	got, err := Fit(context.Background(), dev, x, k)
+	got, err := fitOne(dev, x, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,29 +238,86 @@ func TestFitMoreThanABatch(t *testing.T) {
 func TestFitRefuses(t *testing.T) {
 	dev := devicetest.NewReference()
 	with := func(v float32) *device.Tensor { return upload(t, dev, []float32{1, 2, 3, v, 5, 6}, 3, 2) }
-	ints, err := dev.New("ids", device.I32, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		x    *device.Tensor
 		k    int
 		want string
 	}{
-		{with(float32(math.NaN())), 2, "row 1, column 1 is NaN: the checkpoint is damaged or its numbers overflow"},
-		{with(float32(math.Inf(-1))), 2, "row 1, column 1 is -Inf"},
-		{with(1e19), 2, "row 1, column 1 is 1e+19: beyond"},
+		{with(float32(math.NaN())), 2, "head 0: squared distances sum to NaN: the checkpoint is damaged or its numbers overflow"},
+		{with(float32(math.Inf(-1))), 2, "the checkpoint is damaged"},
+		{with(1e30), 2, "head 0: squared distances sum to +Inf"},
 		{with(4), 0, "0 clusters of 3 rows"},
 		{with(4), 4, "4 clusters of 3 rows"},
 		{with(4).Slice(0, 0, 0), 1, "1 clusters of 0 rows"},
-		{with(4).Slice(0, 2, 9), 1, "out of bounds"},
-		{with(4).Unflatten(1, 2, 1), 1, "want F32 or BF16"},
-		{ints, 1, "want F32 or BF16"},
-		{nil, 1, "nil"},
 	} {
-		if _, err := Fit(context.Background(), dev, c.x, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := fitOne(dev, c.x, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, k = %d: %v, want %q", c.x, c.k, err, c.want)
 		}
+	}
+	if _, err := Fit(context.Background(), dev, nil, 1, nil, nil); err == nil {
+		t.Error("no rows: no error")
+	}
+}
+
+// TestFitHeads has heads side by side fit as each does alone: they stop at
+// different steps and part where some have centers to reassign.
+func TestFitHeads(t *testing.T) {
+	const n, d, k, heads = 300, 3, 60, 4
+	dev := openHost(t)
+	rng := newMT19937(9)
+	values := make([]float32, heads*n*d)
+	for i := range values {
+		values[i] = float32(rng.double())
+		if h := i / (n * d); h > 1 { // crowded: some centers get few rows
+			values[i] = float32(math.Pow(rng.double(), float64(8*h)))
+		}
+	}
+	wide, err := dev.New("heads", device.F32, heads, n, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := device.Write(dev, wide, values); err != nil {
+		t.Fatal(err)
+	}
+	got, err := fitAll(dev, device.RowSets{wide.Slice(0, 0, 1), wide.Slice(0, 1, heads)}, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := map[int]bool{}
+	for h := range heads {
+		want, err := fitOne(dev, wide.Index(0, h), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got[h], want) {
+			t.Errorf("head %d: %d steps, alone %d, or other centers or labels", h, got[h].Steps, want.Steps)
+		}
+		steps[got[h].Steps] = true
+	}
+	if len(steps) < 2 {
+		t.Errorf("all heads stop after %v steps: nothing is tested", steps)
+	}
+}
+
+// TestFitStops has a cancelled context end the fit.
+func TestFitStops(t *testing.T) {
+	dev := devicetest.NewReference()
+	x := upload(t, dev, []float32{1, 2, 3, 4, 5, 6}, 6, 1).Unflatten(0, 1, 6)
+	labels, err := dev.New("labels", device.I32, 1, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before := dev.Memory().Used
+	_, err = Fit(ctx, dev, device.RowSets{x}, 3, labels, func(done, of int) {
+		if done > of {
+			t.Errorf("%d of %d done", done, of)
+		}
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) || dev.Memory().Used != before {
+		t.Errorf("%v, %d bytes stay", err, dev.Memory().Used-before)
 	}
 }
 
@@ -224,15 +325,7 @@ func TestFitRefuses(t *testing.T) {
 // rows are copied together first.
 func TestFitFreesOnError(t *testing.T) {
 	checkFrees(t, 12, 3, func(dev device.Device, x *device.Tensor) error {
-		_, err := Fit(context.Background(), dev, x.Slice(1, 0, 2), 4)
-		return err
-	})
-}
-
-// TestSampleFreesOnError does so where first centers come from a sample.
-func TestSampleFreesOnError(t *testing.T) {
-	checkFrees(t, 12289, 1, func(dev device.Device, x *device.Tensor) error {
-		_, err := initialRows(context.Background(), dev, x, 2, newMT19937(0))
+		_, err := fitOne(dev, x.Slice(1, 0, 2), 4)
 		return err
 	})
 }
@@ -306,7 +399,7 @@ type lost struct{}
 func (lost) Wait([]byte) error { return errFailing }
 
 // checkResult demands what every result promises.
-func checkResult(t rapid.TB, r Result, n, d, k int) {
+func checkResult(t rapid.TB, r fitted, n, d, k int) {
 	t.Helper()
 	if len(r.Labels) != n || len(r.Centers) != k*d || len(r.InitIndices) != k {
 		t.Fatalf("%d labels, %d numbers in centers, %d first centers of n = %d, d = %d, k = %d", len(r.Labels), len(r.Centers), len(r.InitIndices), n, d, k)

@@ -4,179 +4,200 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"blitzen/device"
 )
 
-// fit is the state of the minibatch steps. Products of float32 are converted
-// before they are added, which forbids fusing the two: results are the same on
-// every processor.
-type fit struct {
-	x           []float32 // [n, d]
-	n, d, k, bs int
-	centers     []float32 // [k, d]
-	counts      []float32 // [k] rows that made each center, over all steps
-	added       []float32 // [k] rows of this batch
-	since       int       // rows since empty centers were last looked for
-
-	cdf      equalWeights
-	batch    []int32   // [bs] the rows drawn, in order
-	distinct []int32   // the same rows, each once
-	slot     []int32   // [n] place of a row in distinct, −1 elsewhere
-	far      []float32 // squared distances of the distinct rows
-	labels   []int32   // of the distinct rows
+// stream is the random numbers of the heads that have drawn alike so far: heads
+// part when some have centers to reassign and others have not.
+type stream struct {
+	rng   mt19937
+	batch []int32 // [bs] the rows drawn last, in order
+	order []int32 // [bs] of them, for centers that are reassigned
 }
 
-func newFit(x []float32, n, d, k int, first []int32) *fit {
-	bs := min(batchSize, n)
-	f := &fit{
-		x: x, n: n, d: d, k: k, bs: bs,
-		centers: make([]float32, k*d), counts: make([]float32, k), added: make([]float32, k),
-		cdf: newEqualWeights(n), batch: make([]int32, bs), distinct: make([]int32, 0, bs),
-		slot: make([]int32, n), far: make([]float32, bs),
-	}
-	for c, row := range first {
-		copy(f.center(int32(c)), f.row(int(row)))
-	}
-	for i := range f.slot {
-		f.slot[i] = -1
-	}
-	return f
+// head is where one head's fit stands.
+type head struct {
+	stream *stream
+	stop   convergence
+	since  int  // rows since low centers were last looked for
+	empty  bool // a center has no rows
+	looks  bool // for low centers in this step
+	done   bool
 }
 
-func (f *fit) row(i int) []float32      { return f.x[i*f.d : (i+1)*f.d] }
-func (f *fit) center(c int32) []float32 { return f.centers[int(c)*f.d : (int(c)+1)*f.d] }
+// trainer takes the minibatch steps of all heads.
+type trainer struct {
+	*fit
+	of          []head
+	cdf         equalWeights
+	ids, labels *device.Tensor // I32 [heads, bs]
+	live        *device.Tensor // I32 [heads]
+	rows        []int32        // [heads, bs] for ids
+}
 
 // train takes minibatch steps until ten in a row bring no better inertia, at
-// most 100 passes over the rows, and returns their number.
-func (f *fit) train(ctx context.Context, l *labeller, rng *mt19937) (int, error) {
-	var stop convergence
-	limit := maxIter * f.n / f.bs
-	for step := 1; ; step++ {
+// most 100 passes over the rows. Heads stop one by one.
+func (f *fit) train(ctx context.Context, rng *mt19937) error {
+	t := trainer{fit: f, of: make([]head, f.heads), cdf: newEqualWeights(f.n), rows: make([]int32, f.heads*f.bs)}
+	first := &stream{rng: *rng, batch: make([]int32, f.bs)}
+	for h := range t.of {
+		t.of[h] = head{stream: first, empty: true}
+	}
+	t.ids = t.scratch.New("k-means batch", device.I32, f.heads, f.bs)
+	t.labels = t.scratch.New("k-means batch labels", device.I32, f.heads, f.bs)
+	if t.live = t.scratch.New("k-means live heads", device.I32, f.heads); t.scratch.Err() != nil {
+		return t.scratch.Err()
+	}
+	f.result.Steps, f.result.Iterations = make([]int, f.heads), make([]int, f.heads)
+	for step := 1; slices.ContainsFunc(t.of, func(h head) bool { return !h.done }); step++ {
 		if err := ctx.Err(); err != nil {
-			return step, err
+			return err
 		}
-		f.draw(rng)
-		f.since += f.bs
-		reassign := slices.Contains(f.counts, 0) || f.since >= 10*f.k
-		if reassign {
-			f.since = 0
+		if err := t.step(step); err != nil {
+			return err
 		}
-		var err error
-		if f.labels, err = l.of(f.distinct, f.centers); err != nil {
-			return step, err
-		}
-		inertia := f.inertia()
-		f.update()
-		if reassign {
-			f.reassign(rng)
-		}
-		if step == limit || step > 1 && stop.after(inertia, f.bs, f.n) {
-			return step, nil
-		}
+		f.report(f.k, step)
 	}
+	return nil
 }
 
-// draw fills batch with bs rows, with replacement. A row that comes up again
-// is labelled once.
-func (f *fit) draw(rng *mt19937) {
-	for _, row := range f.distinct {
-		f.slot[row] = -1
+func (t *trainer) step(step int) error {
+	if err := t.draw(); err != nil {
+		return err
 	}
-	f.distinct = f.distinct[:0]
-	for i := range f.batch {
-		row := f.cdf.draw(rng)
-		f.batch[i] = row
-		if f.slot[row] < 0 {
-			f.slot[row] = int32(len(f.distinct))
-			f.distinct = append(f.distinct, row)
+	err := t.dev.Run(func(o *device.Ops) {
+		o.Nearest(device.NearestArgs{Labels: t.labels, Inertia: t.inertia, X: t.x, IDs: t.ids, Centers: t.centers, Live: t.live})
+		o.MoveCenters(device.MoveArgs{Centers: t.centers, Counts: t.counts, X: t.x, IDs: t.ids, Labels: t.labels, Live: t.live})
+	})
+	if err != nil {
+		return err
+	}
+	inertia, err := device.Read[float32](t.dev, t.inertia)
+	if err == nil {
+		err = t.finite(inertia)
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(t.of, func(h head) bool { return !h.done && h.looks }) {
+		if err := t.reassign(); err != nil {
+			return err
 		}
 	}
-}
-
-// inertia is the mean squared distance of the batch from its centers.
-func (f *fit) inertia() float64 {
-	for i, row := range f.distinct {
-		f.far[i] = f.distance(int(row), f.labels[i])
-	}
-	var sum float32
-	for _, row := range f.batch {
-		sum += f.far[f.slot[row]]
-	}
-	return float64(sum) / float64(f.bs)
-}
-
-// distance is the squared distance of row i from center c, four features at a
-// time.
-func (f *fit) distance(i int, c int32) float32 {
-	a := f.row(i)
-	b := f.center(c)[:len(a)]
-	var s float32
-	j := 0
-	for ; j+4 <= len(a); j += 4 {
-		d0, d1, d2, d3 := a[j]-b[j], a[j+1]-b[j+1], a[j+2]-b[j+2], a[j+3]-b[j+3]
-		s += float32(d0*d0) + float32(d1*d1) + float32(d2*d2) + float32(d3*d3)
-	}
-	for ; j < len(a); j++ {
-		d0 := a[j] - b[j]
-		s += float32(d0 * d0)
-	}
-	return s
-}
-
-// update moves every center to the mean of all rows it ever got.
-func (f *fit) update() {
-	clear(f.added)
-	for _, row := range f.batch {
-		c := f.labels[f.slot[row]]
-		sum := f.center(c)
-		if f.added[c] == 0 {
-			scale(sum, f.counts[c])
-		}
-		f.added[c]++
-		x := f.row(int(row))
-		for j := range sum {
-			sum[j] += x[j]
+	for h := range t.of {
+		if head := &t.of[h]; !head.done {
+			mean := float64(inertia[h]) / float64(t.bs)
+			head.done = step == maxIter*t.n/t.bs || step > 1 && head.stop.after(mean, t.bs, t.n)
+			t.result.Steps[h], t.result.Iterations[h] = step, (step*t.bs+t.n-1)/t.n
 		}
 	}
-	for c, added := range f.added {
-		if added > 0 {
-			f.counts[c] += added
-			scale(f.center(int32(c)), 1/f.counts[c])
+	return nil
+}
+
+// draw draws the batches, bs rows with replacement, and tells the device.
+func (t *trainer) draw() error {
+	drawn := map[*stream]bool{}
+	live := make([]int32, t.heads)
+	for h := range t.of {
+		head := &t.of[h]
+		if head.done {
+			continue
+		}
+		live[h] = 1
+		if s := head.stream; !drawn[s] {
+			drawn[s] = true
+			for i := range s.batch {
+				s.batch[i] = t.cdf.draw(&s.rng)
+			}
+		}
+		copy(t.rows[h*t.bs:], head.stream.batch)
+		head.since += t.bs
+		if head.looks = head.empty || head.since >= 10*t.k; head.looks {
+			head.since = 0
 		}
 	}
-}
-
-func scale(v []float32, by float32) {
-	for j := range v {
-		v[j] *= by
+	if err := device.Write(t.dev, t.live, live); err != nil {
+		return err
 	}
+	return device.Write(t.dev, t.ids, t.rows)
 }
 
-// reassign moves the centers that got less than 1 % of what the largest got to
-// random rows of the batch.
-func (f *fit) reassign(rng *mt19937) {
-	limit := reassignmentRatio * slices.Max(f.counts)
-	low := make([]int32, 0, f.k)
-	others := slices.Max(f.counts) // the smallest count that stays
-	for c, count := range f.counts {
+// reassign moves the low centers of the heads that look for them to random rows
+// of their batch.
+func (t *trainer) reassign() error {
+	counts, err := device.Read[float32](t.dev, t.counts)
+	if err != nil {
+		return err
+	}
+	after := slices.Clone(counts)
+	moved := slices.Repeat([]int32{-1}, t.heads*t.bs)
+	parted := map[*stream]*stream{}
+	for h := range t.of {
+		head, mine := &t.of[h], after[h*t.k:][:t.k]
+		if head.done || !head.looks {
+			continue
+		}
+		low, others := lowCenters(mine, t.bs)
+		if len(low) > 0 {
+			s := head.stream
+			if parted[s] == nil {
+				parted[s] = &stream{rng: s.rng, batch: slices.Clone(s.batch)}
+				parted[s].order = parted[s].rng.permutation(t.bs)
+			}
+			head.stream = parted[s]
+		}
+		for i, c := range low {
+			t.rows[h*t.bs+i], moved[h*t.bs+i] = head.stream.batch[head.stream.order[i]], c
+			counts[h*t.k+int(c)], mine[c] = 0, others
+		}
+		head.empty = slices.Contains(mine, 0)
+	}
+	if len(parted) == 0 {
+		return nil
+	}
+	return t.replace(moved, counts, after)
+}
+
+// replace makes rows the centers that they are for, [heads, bs], −1 for none.
+// before has counts of 0 there, after those to go on with.
+func (t *trainer) replace(centers []int32, before, after []float32) error {
+	for _, err := range []error{
+		device.Write(t.dev, t.ids, t.rows),
+		device.Write(t.dev, t.labels, centers),
+		device.Write(t.dev, t.counts, before),
+		t.dev.Run(func(o *device.Ops) {
+			o.MoveCenters(device.MoveArgs{Centers: t.centers, Counts: t.counts, X: t.x, IDs: t.ids, Labels: t.labels})
+		}),
+		device.Write(t.dev, t.counts, after),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowCenters are those that got less than 1 % of what the largest got, at most
+// half a batch, and the count that they go on with: the smallest of the others.
+func lowCenters(counts []float32, bs int) (low []int32, others float32) {
+	most := slices.Max(counts)
+	limit := reassignmentRatio * most
+	others = most
+	for c, count := range counts {
 		if count < limit {
 			low = append(low, int32(c))
 		} else {
 			others = min(others, count)
 		}
 	}
-	if len(low) == 0 {
-		return
-	}
-	if 2*len(low) > f.bs {
-		slices.SortStableFunc(low, func(a, b int32) int { return cmp.Compare(f.counts[a], f.counts[b]) })
-		others = min(others, f.counts[low[f.bs/2]])
-		low = low[:f.bs/2]
+	if 2*len(low) > bs {
+		slices.SortStableFunc(low, func(a, b int32) int { return cmp.Compare(counts[a], counts[b]) })
+		others = min(others, counts[low[bs/2]])
+		low = low[:bs/2]
 		slices.Sort(low)
 	}
-	for i, j := range rng.permutation(f.bs)[:len(low)] {
-		copy(f.center(low[i]), f.row(int(f.batch[j])))
-		f.counts[low[i]] = others
-	}
+	return low, others
 }
 
 // convergence watches the exponentially weighted mean of the batches' inertia.

@@ -1,0 +1,203 @@
+package cuda
+
+import (
+	"fmt"
+
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
+
+// rowSetEntries is how many tensors a launch of kernels/row_sets.cu takes.
+const rowSetEntries = 96
+
+type rowSetEntry struct {
+	p            vec
+	s0, ld       int64
+	first, count int32
+}
+
+type rowSetsArgs struct {
+	table   vec
+	n, size int32
+	of      [rowSetEntries]rowSetEntry
+}
+
+// rowSetSize is the bytes of table for each problem.
+const rowSetSize = 16
+
+// rowSets writes to table where the rows of every problem are.
+func (k *kernels) rowSets(table vec, x device.RowSets) error {
+	c := k.call("row_sets")
+	first := 0
+	for len(x) > 0 {
+		args := rowSetsArgs{table: table, size: int32(x[0].DType.Size())}
+		some := x[:min(len(x), rowSetEntries)]
+		x = x[len(some):]
+		for i, t := range some {
+			args.of[i] = rowSetEntry{c.vec(t), int64(t.Stride[0]), int64(t.Stride[1]), int32(first), int32(t.Shape[0])}
+			first += t.Shape[0]
+		}
+		args.n = int32(len(some))
+		if err := launch(c, "row_sets", blocks(len(some), 64), 0, &args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type nearestArgs struct {
+	labels       mat
+	x            vec
+	ids          mat
+	centers      cube
+	base, live   vec
+	n, k, d, pad int32
+}
+
+type inertiaArgs struct {
+	inertia         vec
+	labels          mat
+	x               vec
+	ids             mat
+	centers         cube
+	base, live, far vec
+	n, d            int32
+}
+
+// Nearest implements device.Kernels.
+func (k *kernels) Nearest(a device.NearestArgs) error {
+	problems, n, d := a.X.Problems(), a.Labels.Shape[1], a.X[0].Shape[2]
+	c := k.call("nearest").as("SRC", a.X[0].DType)
+	far := 0
+	if a.Inertia != nil {
+		far = 4 * problems * n
+	}
+	s := c.scratch(rowSetSize*problems, far)
+	if err := k.rowSets(s[0], a.X); err != nil {
+		return err
+	}
+	args := nearestArgs{
+		c.mat(a.Labels), s[0], c.mat(a.IDs), c.cube(a.Centers), c.vec(a.Base), c.vec(a.Live), int32(n), int32(a.Centers.Shape[1]), int32(d), 0,
+	}
+	if err := launch(c, "nearest", driver.Grid{X: ceil(n, 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args); err != nil {
+		return err
+	}
+	if a.Inertia == nil {
+		return nil
+	}
+	c = k.call("inertia").as("SRC", a.X[0].DType)
+	sum := inertiaArgs{c.vec(a.Inertia), args.labels, args.x, args.ids, args.centers, args.base, args.live, s[1], args.n, args.d}
+	if err := launch(c, "apart", driver.Grid{X: ceil(n, threads), Y: problems, Z: 1, Threads: threads}, 0, &sum); err != nil {
+		return err
+	}
+	return launch(c, "inertia", blocks(problems, threads), 0, &sum)
+}
+
+// sharedLabels is the most labels that a block counts in shared memory.
+const sharedLabels = 40 << 10
+
+// cursors is the bytes to count labels in where shared memory does not do, and
+// the bytes of shared memory where it does.
+func cursors(labels, problems int) (global, shared int) {
+	if labels > sharedLabels {
+		return 4 * labels * problems, 0
+	}
+	return 0, 4 * labels
+}
+
+// orNone is 0 where there is no memory to work in.
+func orNone(at vec, size int) vec {
+	if size == 0 {
+		return 0
+	}
+	return at
+}
+
+type moveArgs struct {
+	centers                    cube
+	counts                     mat
+	x                          vec
+	ids, labels                mat
+	live, order, start, cursor vec
+	n, k, d, pad               int32
+}
+
+// MoveCenters implements device.Kernels.
+func (k *kernels) MoveCenters(a device.MoveArgs) error {
+	problems, n, centers, d := a.X.Problems(), a.Labels.Shape[1], a.Centers.Shape[1], a.X[0].Shape[2]
+	c := k.call("move_centers").as("SRC", a.X[0].DType).set("VEC", min(4, vectorOf(16/a.X[0].DType.Size(), a.X...)))
+	global, shared := cursors(centers, problems)
+	s := c.scratch(rowSetSize*problems, 4*problems*n, 4*problems*(centers+1), global)
+	if err := k.rowSets(s[0], a.X); err != nil {
+		return err
+	}
+	args := moveArgs{
+		c.cube(a.Centers), c.mat(a.Counts), s[0], c.mat(a.IDs), c.mat(a.Labels), c.vec(a.Live), s[1], s[2], orNone(s[3], global),
+		int32(n), int32(centers), int32(d), 0,
+	}
+	if err := launch(c, "group", blocks(problems, 1024), shared, &args); err != nil {
+		return err
+	}
+	return launch(c, "move", driver.Grid{X: ceil(centers, 8), Y: problems, Z: 1, Threads: threads}, 0, &args)
+}
+
+type spreadArgs struct {
+	chosen, near                  mat
+	pot, x, ids                   vec
+	words                         cube
+	running, now                  vec
+	m, d, trials, from, to, first int32
+}
+
+// mostTrials is the most candidates of kernels/spread.cu.
+const mostTrials = 64
+
+// SpreadCenters implements device.Kernels.
+func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
+	problems, m, trials := a.X.Problems(), a.IDs.Shape[0], a.Words.Shape[1]
+	if trials > mostTrials {
+		return fmt.Errorf("the GPU device draws at most %d candidates for a center, not %d", mostTrials, trials)
+	}
+	c := k.call("spread").as("SRC", a.X[0].DType)
+	s := c.scratch(rowSetSize*problems, 4*problems*m, 4*problems*m*trials)
+	if err := k.rowSets(s[0], a.X); err != nil {
+		return err
+	}
+	args := spreadArgs{
+		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2],
+		int32(m), int32(a.X[0].Shape[2]), int32(trials), int32(a.From), int32(a.To), int32(a.First),
+	}
+	return launch(c, "spread", blocks(problems, 512), 8*16*trials, &args)
+}
+
+type divideArgs struct {
+	x                                             vec
+	parent                                        mat
+	count                                         vec
+	reps, logn, offsets, slots                    mat
+	order, start, begin, cursor, owner, bad, near vec
+	n, d, parents, most, teams, problems          int32
+}
+
+// DivideTeams implements device.Kernels.
+func (k *kernels) DivideTeams(a device.DivideArgs) error {
+	problems, n, d := a.X.Problems(), a.Parent.Shape[1], a.X[0].Shape[2]
+	c := k.call("divide").as("SRC", a.X[0].DType).set("VEC", min(8, vectorOf(16/a.X[0].DType.Size(), a.X...)))
+	global, shared := cursors(a.Parents, problems)
+	s := c.scratch(rowSetSize*problems, 4*problems*n, 4*problems*(a.Parents+1), 4*problems*(a.Parents+1), global, 4*problems*n, 4*problems, 8*problems*n)
+	if err := k.rowSets(s[0], a.X); err != nil {
+		return err
+	}
+	args := divideArgs{
+		s[0], c.mat(a.Parent), c.vec(a.Teams), c.mat(a.Reps), c.mat(a.LogN), c.mat(a.Offsets), c.mat(a.Slots),
+		s[1], s[2], s[3], orNone(s[4], global), s[5], s[6], s[7],
+		int32(n), int32(d), int32(a.Parents), int32(a.Most), int32(a.Reps.Shape[1]), int32(problems),
+	}
+	if err := launch(c, "group", blocks(problems, 1024), shared, &args); err != nil {
+		return err
+	}
+	if err := launch(c, "divide", driver.Grid{X: ceil(a.Parents, 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args); err != nil {
+		return err
+	}
+	return launch(c, "count", blocks(ceil(problems, threads), threads), 0, &args)
+}
