@@ -166,7 +166,7 @@ func (b *benchFlags) each() []attentionFlags {
 
 // newMachine describes what is measured, with the rate of the device's copies.
 func newMachine(o *opened) (machine, error) {
-	m := machine{Model: o.Name, Device: o.Device.Name(), DType: strings.ToLower(o.Device.DType().String()), Version: version, Commit: commit()}
+	m := machine{Model: o.title(), Device: o.Device.Name(), DType: strings.ToLower(o.Device.DType().String()), Version: version, Commit: commit()}
 	p, ok := o.Device.(device.Profiler)
 	if !ok {
 		return m, nil
