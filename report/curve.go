@@ -29,6 +29,7 @@ type Point struct {
 	Low, High    float64
 	Prompts      int
 	BytesPercent float64
+	OfReference  float64 // of the reference's score, in percent; NaN where there is none
 }
 
 // sorted are the points from left to right.
@@ -98,6 +99,7 @@ type pointView struct {
 	Interval        bool
 	Text            string
 	Short           string
+	Label           label // where Short stands, if there is room
 }
 
 // markers tell series apart without colour: circle, square, triangle, diamond,
@@ -117,10 +119,15 @@ func (c Curve) view(i int) curveView {
 	v := curveView{
 		ID: fmt.Sprintf("curve-%d", i), Title: c.Title, YName: c.YName, Width: curveWidth, Height: curveHeight,
 		Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom, XTicks: x.ticks(xStep), YTicks: y.ticks(yStep),
-		Table: Table{Head: []string{"attention", "prompts", "score %", "95 % interval", "KV access %", "bytes %"}},
+		Table: Table{Head: []string{"attention", "prompts", "score %", "95 % interval", "of dense %", "KV access %", "bytes %"}},
 	}
-	for n, s := range c.Series {
-		one := seriesView{Name: s.Name, Class: fmt.Sprintf("s%d", n%len(markers)), Marker: markers[n%len(markers)]}
+	drawn := 0
+	for _, s := range c.Series {
+		one := seriesView{Name: s.Name, Class: "reference", Marker: markers[0]}
+		if !s.Reference {
+			one.Class, one.Marker = style(drawn)
+			drawn++
+		}
 		for _, p := range s.sorted() {
 			at := pointView{X: round(x.at(p.X)), Y: round(y.at(p.Y)), Text: p.text(), Short: p.Short, Interval: p.hasInterval()}
 			if at.Interval {
@@ -129,14 +136,33 @@ func (c Curve) view(i int) curveView {
 			one.Line += fmt.Sprintf("%g,%g ", at.X, at.Y)
 			one.Points = append(one.Points, at)
 			one.Level, one.Dashed = at.Y, s.Reference
-			v.Table.Rows = append(v.Table.Rows, []string{p.Label, fmt.Sprint(p.Prompts), fmt.Sprintf("%.1f", p.Y), p.interval(), fmt.Sprintf("%.1f", p.X), fmt.Sprintf("%.1f", p.BytesPercent)})
+			v.Table.Rows = append(v.Table.Rows, []string{p.Label, fmt.Sprint(p.Prompts), fmt.Sprintf("%.1f", p.Y), p.interval(), decimal(p.OfReference), decimal(p.X), decimal(p.BytesPercent)})
 		}
 		v.Series = append(v.Series, one)
 	}
+	v.label()
 	return v
 }
 
+// seriesColours is how many the style sheet has.
+const seriesColours = 8
+
+// style is the colour and the marker of the n-th series; more than there are
+// colours get the colours again, with other markers. The first marker is the
+// reference's.
+func style(n int) (class, marker string) {
+	return fmt.Sprintf("s%d", n%seriesColours), markers[1+n%(len(markers)-1)]
+}
+
 func (p Point) hasInterval() bool { return !math.IsNaN(p.Low) && !math.IsNaN(p.High) }
+
+// decimal is a figure in percent.
+func decimal(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", v)
+}
 
 func (p Point) interval() string {
 	if !p.hasInterval() {

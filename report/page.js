@@ -5,6 +5,13 @@
   // Marks of a curve say what they are where the mouse or the focus is.
   for (const figure of document.querySelectorAll('.curve')) {
     const says = figure.querySelector('.says');
+    for (const button of figure.querySelectorAll('[data-series]')) {
+      button.addEventListener('click', () => {
+        const shown = button.getAttribute('aria-pressed') !== 'true';
+        button.setAttribute('aria-pressed', shown);
+        figure.querySelector(`[data-line="${button.dataset.series}"]`).style.display = shown ? '' : 'none';
+      });
+    }
     for (const point of figure.querySelectorAll('.point')) {
       for (const event of ['pointerenter', 'focus']) point.addEventListener(event, () => { says.textContent = point.dataset.says; });
     }

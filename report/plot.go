@@ -20,7 +20,7 @@ const (
 	plotWidth  = 12 * vg.Centimeter
 	plotHeight = 8.5 * vg.Centimeter
 	plotDPI    = 300
-	legendLine = 4.2 * vg.Millimeter
+	legendLine = 3.8 * vg.Millimeter
 )
 
 // colours are told apart with every kind of colour vision. Source: Okabe and
@@ -78,13 +78,19 @@ func (c Curve) plot() (*plot.Plot, error) {
 	xHigh, yLow, yHigh := c.bounds()
 	mark(&p.X, 0, xHigh)
 	mark(&p.Y, yLow, yHigh)
-	p.Legend.ThumbnailWidth = 7 * vg.Millimeter
+	p.Legend.ThumbnailWidth, p.Legend.Padding = 7*vg.Millimeter, 0.6*vg.Millimeter
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	grid.Horizontal.Color = color.Gray{0xdd}
 	p.Add(grid)
-	for i, s := range c.Series {
-		if err := s.addTo(p, i); err != nil {
+	drawn := 0
+	for _, s := range c.Series {
+		colour, shape := color.Color(color.Black), shapes[0]
+		if !s.Reference {
+			colour, shape = colours[drawn%len(colours)], shapes[1+drawn%(len(shapes)-1)]
+			drawn++
+		}
+		if err := s.addTo(p, colour, shape); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +109,7 @@ func mark(a *plot.Axis, low, high float64) {
 }
 
 // addTo draws a series' intervals, line and marks.
-func (s Series) addTo(p *plot.Plot, i int) error {
+func (s Series) addTo(p *plot.Plot, colour color.Color, shape draw.GlyphDrawer) error {
 	var at errorPoints
 	for _, point := range s.sorted() {
 		at.XYs = append(at.XYs, plotter.XY{X: point.X, Y: point.Y})
@@ -121,10 +127,9 @@ func (s Series) addTo(p *plot.Plot, i int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	colour := colours[i%len(colours)]
 	bars.Color, line.Color, marks.Color = colour, colour, colour
 	line.Width = 0.8 * vg.Millimeter / 2
-	marks.Shape, marks.Radius = shapes[i%len(shapes)], 2.2
+	marks.Shape, marks.Radius = shape, 2.2
 	p.Add(bars, line, marks)
 	p.Legend.Add(s.Name, line, marks)
 	return nil

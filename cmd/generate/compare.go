@@ -7,6 +7,7 @@ import (
 
 	"blitzen/decode"
 	"blitzen/eval/comparison"
+	"blitzen/report"
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ type compareFlags struct {
 	row       int
 	json      bool
 	report    string
+	results   []string
 }
 
 func newCompareCommand() *cobra.Command {
@@ -52,6 +54,7 @@ func newCompareCommand() *cobra.Command {
 	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&c.json, "json", false, "print one JSON object in place of tables")
 		f.StringVar(&c.report, "report", "", "also write a page with charts and a map of the prompt to `FILE`.html")
+		f.StringArrayVar(&c.results, "results", nil, "with --report: add the curves of `FILE`, written by evaluate --output; may be repeated")
 	})
 	return cmd
 }
@@ -72,6 +75,10 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer page.Close()
+	curves, err := c.curves(cmd)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	o, err := c.modelFlags.open(args)
 	if err != nil {
@@ -102,7 +109,9 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if c.report != "" {
-		if err := page.write(m.page(result).Write); err != nil {
+		p := m.page(result)
+		p.Curves = curves
+		if err := page.write(p.Write); err != nil {
 			return err
 		}
 	}
@@ -132,10 +141,22 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	if c.seeds < 1 {
 		return usagef("--seeds %d: want at least 1", c.seeds)
 	}
+	if len(c.results) > 0 && c.report == "" {
+		return usagef("--results is drawn on a page: add --report FILE.html")
+	}
 	if err := c.promptFlags.check(); err != nil {
 		return err
 	}
 	return c.taskFlags.check()
+}
+
+// curves are those of --results.
+func (c *compareFlags) curves(cmd *cobra.Command) ([]report.Curve, error) {
+	if len(c.results) == 0 {
+		return nil, nil
+	}
+	results, err := readResults(cmd.ErrOrStderr(), c.results)
+	return curvesOf(results), err
 }
 
 // question is the user's prompt if there is one, else the task's.

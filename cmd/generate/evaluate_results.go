@@ -126,20 +126,9 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 	if _, _, err := parsePairs(e.pairs); err != nil {
 		return err
 	}
-	var parts []eval.Results
-	for _, path := range paths {
-		part, err := eval.ReadResults(path)
-		if err != nil {
-			return usageError{err}
-		}
-		parts = append(parts, part)
-	}
-	all, err := eval.Merge(parts...)
+	all, err := readResults(cmd.ErrOrStderr(), paths)
 	if err != nil {
-		return usageError{err}
-	}
-	if n := all.Missing(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d answers are missing: the figures are those of the prompts that all methods answered\n", n)
+		return err
 	}
 	if e.output != "" {
 		if err := writeNew(e.output, all); err != nil {
@@ -147,6 +136,26 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 		}
 	}
 	return printResults(cmd.OutOrStdout(), all, e.pairs)
+}
+
+// readResults joins results files, and says what is missing in them.
+func readResults(w io.Writer, paths []string) (eval.Results, error) {
+	var parts []eval.Results
+	for _, path := range paths {
+		part, err := eval.ReadResults(path)
+		if err != nil {
+			return part, usageError{err}
+		}
+		parts = append(parts, part)
+	}
+	all, err := eval.Merge(parts...)
+	if err != nil {
+		return all, usageError{err}
+	}
+	if n := all.Missing(); n > 0 {
+		fmt.Fprintf(w, "%d answers are missing: the figures are those of the prompts that all methods answered\n", n)
+	}
+	return all, nil
 }
 
 // writeNew writes results to a file that does not exist yet.
@@ -206,7 +215,8 @@ func parsePairs(s string) (as, bs []string, err error) {
 	return as, bs, nil
 }
 
-func printTable(w io.Writer, t eval.Table) error {
+// tableTitle says what a table's prompts are.
+func tableTitle(t eval.Table) string {
 	title := strings.Join(t.Tasks, ", ")
 	if len(t.Tasks) > 1 {
 		title = fmt.Sprintf("mean of %d tasks (%s)", len(t.Tasks), title)
@@ -217,11 +227,15 @@ func printTable(w io.Writer, t eval.Table) error {
 	if t.Prefix != "" {
 		title += ", " + t.Prefix + " answer prefix"
 	}
+	return title
+}
+
+func printTable(w io.Writer, t eval.Table) error {
 	diverged := false
 	for _, l := range t.Lines {
 		diverged = diverged || l.Divergence.Steps > 0
 	}
-	fmt.Fprintf(w, "\n%s, %d prompts\n\n", title, t.Lines[0].Prompts)
+	fmt.Fprintf(w, "\n%s, %d prompts\n\n", tableTitle(t), t.Lines[0].Prompts)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head, rule := "| attention\t| full score\t| score %\t| interval\t| of dense %\t| interval\t| KV access %\t| bytes %\t| null\t|", "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|"
 	if diverged {

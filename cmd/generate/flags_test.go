@@ -129,6 +129,7 @@ func TestHelp(t *testing.T) {
 		"compare":  {"Usage:\n  generate compare [flags] MODEL\n", "--b NAME", "--row N"},
 		"evaluate": {"Usage:\n  generate evaluate [flags] MODEL\n", "--samples N", "all combinations"},
 		"diagnose": {"Usage:\n  generate diagnose [flags] MODEL\n", "--variants"},
+		"report":   {"Usage:\n  generate report [flags] RESULTS.jsonl ...\n", "--plot FILE"},
 		"bench":    {"Usage:\n  generate bench [flags] MODEL\n", "--repetitions N"},
 		"inspect":  {"Usage:\n  generate inspect [flags] MODEL\n", "--ctx-size N"},
 		"tokenize": {"Usage:\n  generate tokenize [flags] MODEL\n", "--ids IDS"},

@@ -60,7 +60,7 @@ const interrupted = 130
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newGenerateCommand()
-	root.AddCommand(newTokenizeCommand(), newCompareCommand(), newEvaluateCommand(), newDiagnoseCommand(), newBenchCommand(), newInspectCommand())
+	root.AddCommand(newTokenizeCommand(), newCompareCommand(), newEvaluateCommand(), newReportCommand(), newDiagnoseCommand(), newBenchCommand(), newInspectCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
 	root.SetArgs(spellOut(args))

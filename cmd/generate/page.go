@@ -111,6 +111,16 @@ func (f *file) write(content func(io.Writer) error) error {
 	return nil
 }
 
+// writeFile makes a file at once.
+func writeFile(flag, path string, content func(io.Writer) error) error {
+	f, err := newFile(flag, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.write(content)
+}
+
 // Close removes what has not been put in its place.
 func (f *file) Close() {
 	if f.part != nil {

@@ -48,7 +48,7 @@ func newCommand(use, short string, runE func(*cobra.Command, []string) error) *c
 func oneModel(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 && cmd.HasSubCommands() && !strings.ContainsAny(args[0], "/\\.") {
 		if _, err := os.Stat(args[0]); err != nil {
-			return usagef("%q is neither a command nor a model folder: want one MODEL, or tokenize, compare, evaluate, diagnose, bench or inspect before it; %s", args[0], seeHelp(cmd))
+			return usagef("%q is neither a command nor a model folder: want one MODEL, or tokenize, compare, evaluate, report, diagnose, bench or inspect before it; %s", args[0], seeHelp(cmd))
 		}
 	}
 	if len(args) > 1 {

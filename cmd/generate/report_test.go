@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// evaluated is a results file of two tables.
+func evaluated(t *testing.T, dir string) string {
+	t.Helper()
+	file := dir + "/results.jsonl"
+	answer(t, "", "evaluate", needle, "--tasks", "access_2", "--length", "160,170", "--samples", "2", "--budget", "16,64", "-o", file)
+	return file
+}
+
+// What evaluate wrote becomes a page, plots and a part of a comparison's page.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	results := evaluated(t, dir)
+	answer(t, "", "report", results, "-o", dir+"/page.html", "--plot", dir+"/plot.svg")
+	page := read(t, dir+"/page.html")
+	for _, text := range []string{
+		"needle-qwen2: score against access</h1>", ">access_2, 160 tokens", ">access_2, 170 tokens", ">dense<", ">santapp (kmeans)<", ">santapp (kmeans, S 16)<", `aria-label="santapp (kmeans, S 64): `, "bootstrap over prompts",
+	} {
+		if !strings.Contains(page, text) {
+			t.Errorf("no %q in the page", text)
+		}
+	}
+	for _, name := range []string{"plot-access_2-160-tokens.svg", "plot-access_2-170-tokens.svg"} {
+		if !strings.Contains(read(t, dir+"/"+name), "<svg") {
+			t.Errorf("%s is no picture", name)
+		}
+	}
+	answer(t, "", "compare", needle, "--length", "200", "--codes", "2", "-n", "2", "--control=false", "--report", dir+"/both.html", "--results", results)
+	both := read(t, dir+"/both.html")
+	for _, text := range []string{">access_2, 160 tokens", `id="kl"`, `id="map"`} {
+		if !strings.Contains(both, text) {
+			t.Errorf("no %q in the comparison's page", text)
+		}
+	}
+}
+
+func TestReportRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/other.jsonl", "{}\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report"}, "no results: name the files that evaluate --output wrote"},
+		{[]string{"report", dir + "/other.jsonl"}, "nothing to do: give -o FILE.html or --plot FILE.svg"},
+		{[]string{"report", dir + "/other.jsonl", "--plot", "plot.pdf"}, "--plot plot.pdf: want a name that ends in .svg or .png"},
+		{[]string{"report", dir + "/none.jsonl", "-o", dir + "/page.html"}, "open DIR/none.jsonl: no such file or directory"},
+		{[]string{"report", dir + "/other.jsonl", "-o", dir + "/page.html"}, "DIR/other.jsonl: it is not a results file of this version: its first line is no header"},
+		{[]string{"compare", needle, "--results", dir + "/other.jsonl"}, "--results is drawn on a page: add --report FILE.html"},
+	} {
+		refused(t, generate(t, "", c.args...), 2, dir, c.want)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v: %v", err, left)
+	}
+}
+
+func TestSeriesName(t *testing.T) {
+	for label, want := range map[string]string{
+		"dense": "dense", "santapp (kmeans, S 256)": "santapp (kmeans)", "santa (S 64)": "santa", "centroid (B 16 whole rows, S 8)": "centroid (B 16 whole rows)",
+	} {
+		if got := seriesName(label); got != want {
+			t.Errorf("%q: %q, want %q", label, got, want)
+		}
+	}
+}
