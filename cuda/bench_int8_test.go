@@ -78,7 +78,7 @@ func BenchmarkLinearInt8(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%v", s.name, shape), func(b *testing.B) {
 				measure(b, d, sets, scale{bytes: bytes}, func(o *device.Ops) {
 					for _, w := range ws {
-						if err := d.kernels.gemvInt8One(dst, x, w, false, shape); err != nil {
+						if err := d.kernels.gemvInt8One(oneRow{dst: dst, x: x, w: w}, shape); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -87,6 +87,9 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.HeadLinear(x(tokens, m.heads, 64), q, bytes(m.heads*m.dk, 64).Unflatten(0, m.heads, m.dk), true)
 	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert8, expert8}})
 	norm := device.Norm{Gamma: x(hidden), Eps: 1e-6}
+	ops.NormLinear(x(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, device.Weight{Parts: w8.Parts, Bias: biased.Bias})
+	ops.NormLinear(f(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, w8)
+	ops.NormSwiGLU(x(tokens, hidden), x(tokens, 2*hidden), x(tokens, hidden), f(tokens, hidden), norm, device.Weight{Parts: []*device.Tensor{w8.Parts[0], w8.Parts[0]}})
 	ops.NormLinear(x(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, biased)
 	ops.NormLinear(f(tokens, hidden+64), x(tokens, hidden), f(tokens, hidden), norm, w)
 	ops.NormSwiGLU(x(tokens, hidden), x(tokens, 2*hidden), x(tokens, hidden), f(tokens, hidden), norm, device.Weight{Parts: []*device.Tensor{x(hidden, hidden), x(hidden, hidden)}})

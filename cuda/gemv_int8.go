@@ -73,19 +73,64 @@ func flag(b bool) int32 {
 type oneShape struct{ warps, split, blocks, depth int }
 
 type gemvInt8OneArgs struct {
-	dst, x  vec
-	parts   [gemvParts]gemvInt8Part
-	in, add int32
+	dst, x        vec
+	parts         [gemvParts]gemvInt8Part
+	in, add       int32
+	gamma, h, out vec
+	eps           float32
+	_             int32
+}
+
+// oneRow is what kernels/gemv_int8_one.cu computes: a product, after a norm if
+// there is one, with SwiGLU after it if gateUp is not nil.
+type oneRow struct {
+	dst, x    *device.Tensor
+	w         device.Weight
+	add       bool
+	norm      device.Norm
+	h, gateUp *device.Tensor
 }
 
 // gemvInt8One multiplies one row by parts of signed bytes on the tensor cores.
-func (k *kernels) gemvInt8One(dst, x *device.Tensor, w device.Weight, add bool, s oneShape) error {
-	c := k.gemvInt8Call("gemv_int8_one", dst, x, w)
+func (k *kernels) gemvInt8One(o oneRow, s oneShape) error {
+	h, gamma, out := o.h, o.norm.Gamma, o.gateUp
+	if gamma == nil {
+		h, gamma = o.x, o.x
+	}
+	if out == nil {
+		out = o.dst
+	}
+	c := k.gemvInt8Call("gemv_int8_one", o.dst, o.x, o.w).as("GAMMA", gamma.DType).as("H", h.DType).as("OUT", out.DType)
+	c.set("NORM", int(flag(o.h != nil))).set("SWIGLU", int(flag(o.gateUp != nil)))
 	c.set("WARPS", s.warps).set("SPLIT", s.split).set("BLOCKS", s.blocks).set("DEPTH", s.depth)
-	args := gemvInt8OneArgs{dst: c.vec(dst), x: c.vec(x), in: int32(x.Shape[1]), add: flag(add)}
+	args := gemvInt8OneArgs{
+		dst: c.vec(o.dst), x: c.vec(o.x), in: int32(o.x.Shape[1]), add: flag(o.add),
+		gamma: c.vec(o.norm.Gamma), h: c.vec(o.h), out: c.vec(o.gateUp), eps: o.norm.Eps,
+	}
 	var block int
-	args.parts, block = c.gemvInt8Parts(w, 8*s.warps/s.split)
-	return launch(c, "gemv_int8_one", k.early(blocks(block, 32*s.warps)), planeBytes(x.Shape[1]), &args)
+	args.parts, block = c.gemvInt8Parts(o.w, 8*s.warps/s.split)
+	if o.gateUp != nil { // both parts in each block
+		block = ceil(o.dst.Shape[1], 4*s.warps/s.split)
+	}
+	shared := planeBytes(o.x.Shape[1])
+	if o.h != nil {
+		shared += o.h.Bytes()
+	}
+	return launch(c, "gemv_int8_one", k.early(blocks(block, 32*s.warps)), shared, &args)
+}
+
+// normInt8 does NormLinear and, with gateUp, NormSwiGLU in one kernel; done is
+// false where it cannot.
+func (k *kernels) normInt8(o oneRow) (done bool, err error) {
+	inPlace := o.h.Buffer == o.x.Buffer // blocks read x while one stores h
+	if !onlyInt8(o.w) || !k.forOneRow(o.x, o.w.Parts...) || inPlace || vectorOf(8, o.h, o.norm.Gamma) < 8 {
+		return false, nil
+	}
+	s := k.oneShapeFor(o.w.Out(), o.x.Shape[1])
+	if o.gateUp != nil && (len(o.w.Parts) != 2 || o.w.Parts[0].Shape[0] != o.w.Parts[1].Shape[0] || s.warps/s.split%2 != 0) {
+		return false, nil
+	}
+	return true, k.gemvInt8One(o, s)
 }
 
 // planeBytes is the shared memory of n numbers in kernels/int8_one.cuh.

@@ -2,9 +2,13 @@
 // int8_one.cuh. A block has WARPS warps: SPLIT of them share 8 neighbouring outputs
 // of one part of the weight, each with a slice of the inputs, DEPTH loads ahead,
 // the first before the kernel ahead has ended. Grid: (groups of all parts); 192
-// bytes of dynamic shared memory for every 64 inputs. x [in], in a multiple of 16;
+// bytes of dynamic shared memory for every 64 inputs, and with NORM h. x [in], in a multiple of 16;
 // w [out, in], rows at multiples of 16 bytes. Each slice has a fixed point of its
 // own; their sums are added in float32, in order.
+// NORM: x is normalised first, h = x / √(mean(x²) + eps)·gamma, by every block for
+// itself; the first block stores h. SWIGLU: parts 0 and 1, of equal size, are gate
+// and up, and neighbouring groups of warps have 8 outputs of each: out, in the
+// columns of the parts, is stored as without it, and dst = silu(gate)·up.
 #include "int8_one.cuh"
 
 #define GROUPS (WARPS / SPLIT)
@@ -23,6 +27,11 @@ struct Args {
 	const SRC *x;
 	Part parts[4];
 	int in, add;
+	const GAMMA *gamma; // NORM
+	H *h;
+	OUT *out; // SWIGLU
+	float eps;
+	int pad;
 };
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(PARAM)
@@ -30,25 +39,57 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 	extern __shared__ __align__(16) u8 planes[]; // [chunks][3][CHUNK]
 	__shared__ float tops[WARPS], sums[WARPS][8];
 	let_next_start();
+	int group = warp_id() / SPLIT, slice = warp_id() % SPLIT;
+#if SWIGLU
+	const Part &part = a.parts[group % 2];
+	int first = (blockIdx.x * GROUPS + group) / 2 * 8;
+#else
 	int p = 0;
 	while (p < 3 && blockIdx.x >= a.parts[p + 1].block)
 		p++;
 	const Part &part = a.parts[p];
-	int group = warp_id() / SPLIT, slice = warp_id() % SPLIT;
 	int first = ((blockIdx.x - part.block) * GROUPS + group) * 8;
+#endif
 	int chunks = (a.in + CHUNK - 1) / CHUNK, size = (chunks + SPLIT - 1) / SPLIT;
 	int from = min(chunks, slice * size), to = min(chunks, from + size);
 	Rows<DEPTH> rows;
 	rows.begin(part.w + min(first + lane_id() / 4, part.outs - 1) * part.ld, from, first < part.outs ? to : from, a.in);
 
 	wait_for_previous();
-	// The warps of a slice share its inputs.
 	float x[8], top = 0;
+#if NORM
+#pragma unroll 2
+	for (int i = threadIdx.x * 8; i < a.in; i += WARPS * WARP * 8) {
+		load8(x, a.x + i);
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+			top += x[j] * x[j];
+	}
+	float root = 1 / sqrtf(block_sum(top, tops) / a.in + a.eps);
+	top = 0;
+	__syncthreads(); // tops is used again
+	H *inputs = (H *)(planes + chunks * (3 * CHUNK));
+#else
+	const SRC *inputs = a.x;
+#endif
+	// The warps of a slice share its inputs.
 	const int STEP = GROUPS * WARP * 8;
 	int begin = from * CHUNK + (group * WARP + lane_id()) * 8;
 #pragma unroll 1
 	for (int i = begin; i < min(to * CHUNK, a.in); i += STEP) {
 		load8(x, a.x + i);
+#if NORM
+		Vec<GAMMA, 8> gamma = *(const Vec<GAMMA, 8> *)(a.gamma + i);
+		Vec<H, 8> h;
+#pragma unroll
+		for (int j = 0; j < 8; j++) {
+			h.at[j] = ::to<H>(x[j] * root * f32(gamma.at[j]));
+			x[j] = f32(h.at[j]);
+		}
+		*(Vec<H, 8> *)(inputs + i) = h;
+		if (blockIdx.x == 0)
+			*(Vec<H, 8> *)(a.h + i) = h;
+#endif
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 			top = fmaxf(top, magnitude(x[j]));
@@ -63,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 #pragma unroll 1
 	for (int i = begin; i < to * CHUNK; i += STEP) {
 		if (i < a.in) {
-			load8(x, a.x + i);
+			load8(x, inputs + i);
 		} else {
 #pragma unroll
 			for (int j = 0; j < 8; j++)
@@ -87,13 +128,26 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 	if (lane_id() < 4)
 		sums[warp_id()][2 * lane_id()] = y[0], sums[warp_id()][2 * lane_id() + 1] = y[1];
 	__syncthreads();
-	int g = threadIdx.x / 8, out = ((blockIdx.x - part.block) * GROUPS + g) * 8 + threadIdx.x % 8;
+	auto output = [&](const Part &part, int g, int out) {
+		float sum = 0;
+		for (int s = 0; s < SPLIT; s++)
+			sum += sums[g * SPLIT + s][threadIdx.x % 8];
+		return sum * part.scale[out] + (part.bias ? f32(part.bias[out]) : 0);
+	};
+	int g = threadIdx.x / 8;
+#if SWIGLU
+	int out = (blockIdx.x * (GROUPS / 2) + g) * 8 + threadIdx.x % 8;
+	if (g >= GROUPS / 2 || out >= a.parts[0].outs)
+		return;
+	OUT gate = ::to<OUT>(output(a.parts[0], 2 * g, out)), up = ::to<OUT>(output(a.parts[1], 2 * g + 1, out));
+	a.out[out] = gate, a.out[a.parts[0].outs + out] = up;
+	a.dst[out] = ::to<DST>(f32(gate) / (1 + expf(-f32(gate))) * f32(up));
+#else
+	int out = ((blockIdx.x - part.block) * GROUPS + g) * 8 + threadIdx.x % 8;
 	if (g >= GROUPS || out >= part.outs)
 		return;
-	float sum = 0;
-	for (int s = 0; s < SPLIT; s++)
-		sum += sums[g * SPLIT + s][threadIdx.x % 8];
-	sum = sum * part.scale[out] + (part.bias ? f32(part.bias[out]) : 0);
+	float sum = output(part, g, out);
 	DST *dst = a.dst + part.column + out;
 	*dst = ::to<DST>(a.add ? f32(*dst) + sum : sum);
+#endif
 }

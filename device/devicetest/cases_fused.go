@@ -15,13 +15,16 @@ func fusedCases() []testCase {
 		{1, 896, []int{24, 8}, true},
 		{1, 1032, []int{17, 1, 111}, true},
 		{1, 2056, []int{8}, false},
+		{1, 2064, []int{9, 40}, true},
 		{2, 64, []int{63}, false},
 		{65, 112, []int{64, 8}, true},
 	} {
-		cs = append(cs, testCase{fmt.Sprintf("NormLinear/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s) }})
+		cs = append(cs, testCase{fmt.Sprintf("NormLinear/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s, false) }},
+			testCase{fmt.Sprintf("NormLinear/int8/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s, true) }})
 	}
-	for _, s := range []linearShape{{1, 17, []int{3}, false}, {1, 1032, []int{304}, true}, {1, 64, []int{8}, false}, {7, 65, []int{17}, true}, {65, 112, []int{64}, false}} {
-		cs = append(cs, testCase{fmt.Sprintf("NormSwiGLU/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s) }})
+	for _, s := range []linearShape{{1, 17, []int{3}, false}, {1, 1032, []int{304}, true}, {1, 1040, []int{300}, true}, {1, 64, []int{8}, false}, {7, 65, []int{17}, true}, {65, 112, []int{64}, false}} {
+		cs = append(cs, testCase{fmt.Sprintf("NormSwiGLU/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s, false) }},
+			testCase{fmt.Sprintf("NormSwiGLU/int8/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s, true) }})
 	}
 	for _, s := range []placeShape{
 		{tokens: 1, heads: 14, kv: 2, d: 64, dk: 64, dv: 64, mapped: 9},
@@ -50,7 +53,7 @@ type normedShape struct {
 // normed makes rows, a norm and a weight of `copies` times the outputs. Rows are
 // rounded before they are multiplied: the products' errors add up as a random
 // walk.
-func (b *bench) normed(s linearShape, copies int) normedShape {
+func (b *bench) normed(s linearShape, copies int, int8 bool) normedShape {
 	const eps = 1e-3
 	values, gamma := b.normal(s.tokens*s.in, 0.1), b.kept(device.BF16, b.normal(s.in, 1))
 	n := normedShape{x: b.tensor("x", device.F32, values, s.tokens, s.in), h: b.blank("h", b.act(), s.tokens, s.in)}
@@ -68,7 +71,7 @@ func (b *bench) normed(s linearShape, copies int) normedShape {
 		for i, out := range s.out {
 			w := b.normal(out*s.in, 1/math.Sqrt(float64(s.in)))
 			wNorm = max(wNorm, maxNorm(w, s.in))
-			n.w.Parts = append(n.w.Parts, b.weight(fmt.Sprint("w", i), device.BF16, w, out, s.in))
+			n.w.Parts = append(n.w.Parts, b.matrix(int8, fmt.Sprint("w", i), device.BF16, w, out, s.in))
 			if s.bias {
 				v := b.normal(out, 1)
 				bias = max(bias, maxAbs(v))
@@ -85,11 +88,14 @@ func (b *bench) normed(s linearShape, copies int) normedShape {
 	n.big += bias
 	product := maxNorm(h, s.in) * wNorm
 	n.tol = tolerance{round: unit(device.F32), abs: f32Error(product+bias) + safety*unit(b.act())*product/math.Sqrt(float64(s.in))}
+	if int8 { // weights may be rounded as well
+		n.tol.abs += safety * unit(b.act()) * product / math.Sqrt(float64(s.in))
+	}
 	return n
 }
 
-func normLinear(b *bench, s linearShape) {
-	n := b.normed(s, 1)
+func normLinear(b *bench, s linearShape, int8 bool) {
+	n := b.normed(s, 1, int8)
 	dst, wide, h := b.blank("dst", b.act(), s.tokens, n.outs), b.blank("wide", device.F32, s.tokens, n.outs), b.blank("h2", b.act(), s.tokens, s.in)
 	b.want("h", n.h, normTolerance(b.act()))
 	b.want("h2", h, normTolerance(b.act()))
@@ -101,8 +107,8 @@ func normLinear(b *bench, s linearShape) {
 	})
 }
 
-func normSwiGLU(b *bench, s linearShape) {
-	n := b.normed(s, 2)
+func normSwiGLU(b *bench, s linearShape, int8 bool) {
+	n := b.normed(s, 2, int8)
 	dst, gateUp := b.blank("dst", b.act(), s.tokens, n.outs/2), b.blank("gateUp", b.act(), s.tokens, n.outs)
 	b.want("h", n.h, normTolerance(b.act()))
 	b.want("gateUp", gateUp, tolerance{round: unit(b.act()), abs: n.tol.abs})
