@@ -83,32 +83,62 @@ func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) err
 		return err
 	}
 	for _, v := range visits {
-		for i := range b.repeats + 1 {
-			m.warm = i == 0
-			if err := m.once(v, uint64(i)); err != nil {
-				return err
-			}
+		if err := m.visit(v); err != nil {
+			return err
 		}
 	}
 	return m.print()
 }
 
-// once runs all methods after one prompt, so that noise of the machine falls on
-// all alike.
-func (m *modelBench) once(v visit, seed uint64) error {
-	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy(), Probes: m.lastQueries})
-	if err != nil {
-		return err
+// visit repeats what is measured around one prompt. Where reading is no part of
+// it, the prompt is read once for all repetitions.
+func (m *modelBench) visit(v visit) error {
+	var s *decode.Session
+	var ids []int32
+	defer func() {
+		if s != nil {
+			s.Close()
+		}
+	}()
+	for i := range m.repeats + 1 {
+		m.warm = i == 0
+		if reading := v.timed || v.more > 0; i == 0 || reading {
+			if s != nil {
+				s.Close()
+			}
+			ids = randomIDs(max(v.depth, 1)+v.more, m.Config.Vocab, uint64(i))
+			var err error
+			if s, err = m.read(v, ids); err != nil {
+				return err
+			}
+		}
+		if err := m.after(s, v, ids, uint64(i)); err != nil {
+			return err
+		}
 	}
-	defer s.Close()
+	return nil
+}
+
+// read opens a session with the visit's prompt.
+func (m *modelBench) read(v visit, ids []int32) (*decode.Session, error) {
+	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
+	if err != nil {
+		return nil, err
+	}
 	start, n := time.Now(), max(v.depth, 1)
-	ids := randomIDs(n+v.more, m.Config.Vocab, seed)
 	if err := s.Prefill(m.cmd.Context(), ids[:n], nil); err != nil {
-		return err
+		s.Close()
+		return nil, err
 	}
 	if v.timed {
 		m.add(&benchRow{Prompt: n, Attention: "dense", Unit: "tokens/s"}, float64(n)/time.Since(start).Seconds())
 	}
+	return s, nil
+}
+
+// after measures all methods at the end of one prompt, so that noise of the
+// machine falls on all alike, and then reads more.
+func (m *modelBench) after(s *decode.Session, v visit, ids []int32, seed uint64) error {
 	for _, flags := range m.each() {
 		if len(v.tokens) > 0 {
 			if err := m.decode(s, flags, v, seed); err != nil {
@@ -117,11 +147,11 @@ func (m *modelBench) once(v visit, seed uint64) error {
 		}
 	}
 	if v.more > 0 {
-		start = time.Now()
-		if err := s.Prefill(m.cmd.Context(), ids[n:], nil); err != nil {
+		start := time.Now()
+		if err := s.Prefill(m.cmd.Context(), ids[max(v.depth, 1):], nil); err != nil {
 			return err
 		}
-		m.add(&benchRow{Prompt: v.more, Depth: n, Attention: "dense", Unit: "tokens/s"}, float64(v.more)/time.Since(start).Seconds())
+		m.add(&benchRow{Prompt: v.more, Depth: v.depth, Attention: "dense", Unit: "tokens/s"}, float64(v.more)/time.Since(start).Seconds())
 	}
 	if m.warm && m.benchFlags.kernels && (v.timed || v.more > 0) {
 		return m.prefillKernels(v, ids)

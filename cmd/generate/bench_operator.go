@@ -278,18 +278,21 @@ func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operato
 	return source.Operator(r.ctx, cfg, layers)
 }
 
-// evicted has r.Device read and write 512 MiB, more than any cache holds.
+// evicted has the device read 512 MiB and write as many, more than any cache
+// holds.
 func (r *operatorBench) evicted() (evict func() error, free func(), err error) {
 	size := evictBytes
 	if r.on.CopyGBs == 0 {
 		size = evictBytesCPU
 	}
-	block, err := r.Device.New("bench.evict", device.I32, size/4)
-	if err != nil {
+	memory := device.Owner{Dev: r.Device}
+	from, to := memory.New("bench.evict", device.F32, size/4), memory.New("bench.evict", device.F32, size/4)
+	if err := memory.Err(); err != nil {
+		memory.Free()
 		return nil, nil, err
 	}
-	evict = func() error { return r.Device.Run(func(ops *device.Ops) { ops.Increment(block) }) }
-	return evict, func() { r.Device.Free(block) }, r.Device.Prepare(func(ops *device.Ops) { ops.Increment(block) })
+	work := func(ops *device.Ops) { ops.Copy(to, from) }
+	return func() error { return r.Device.Run(work) }, memory.Free, r.Device.Prepare(work)
 }
 
 const (
