@@ -94,19 +94,18 @@ func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) err
 // it, the prompt is read once for all repetitions.
 func (m *modelBench) visit(v visit) error {
 	var s *decode.Session
-	var ids []int32
-	defer func() {
+	shut := func() {
 		if s != nil {
 			s.Close()
+			s = nil
 		}
-	}()
+	}
+	defer shut()
+	reading := v.timed || v.more > 0
 	for i := range m.repeats + 1 {
 		m.warm = i == 0
-		if reading := v.timed || v.more > 0; i == 0 || reading {
-			if s != nil {
-				s.Close()
-			}
-			ids = randomIDs(max(v.depth, 1)+v.more, m.Config.Vocab, uint64(i))
+		ids := randomIDs(max(v.depth, 1)+v.more, m.Config.Vocab, uint64(i))
+		if s == nil {
 			var err error
 			if s, err = m.read(v, ids); err != nil {
 				return err
@@ -114,6 +113,14 @@ func (m *modelBench) visit(v visit) error {
 		}
 		if err := m.after(s, v, ids, uint64(i)); err != nil {
 			return err
+		}
+		if reading {
+			shut()
+		}
+		if reading && m.warm && m.benchFlags.kernels {
+			if err := m.prefillKernels(v, ids); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -152,9 +159,6 @@ func (m *modelBench) after(s *decode.Session, v visit, ids []int32, seed uint64)
 			return err
 		}
 		m.add(&benchRow{Prompt: v.more, Depth: v.depth, Attention: "dense", Unit: "tokens/s"}, float64(v.more)/time.Since(start).Seconds())
-	}
-	if m.warm && m.benchFlags.kernels && (v.timed || v.more > 0) {
-		return m.prefillKernels(v, ids)
 	}
 	return nil
 }
