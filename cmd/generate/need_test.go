@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"blitzen/attention"
+	"blitzen/attention/santapp"
 	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/host"
+	"blitzen/internal/modeltest"
+	"blitzen/kvcache"
 	"blitzen/sample"
 )
 
@@ -69,6 +74,40 @@ func TestNeedIsExact(t *testing.T) {
 			t.Errorf("%s: %d bytes in use, counted %+v", name, used, n)
 		}
 		s.Close()
+	}
+}
+
+// What a method keeps beside the cache is at most what is counted for it, and a
+// few kibibytes that do not grow with the prompt.
+func TestMethodsKeepWhatIsCounted(t *testing.T) {
+	const rows, few = 600, 64 << 10
+	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
+		l := counted(t, tiny+name, false)
+		dev, err := host.New(host.Options{})
+		modeltest.Check(t, err)
+		l.Device = dev
+		l.Model, err = l.plan.load(dev, l.Checkpoint, l.options(256))
+		modeltest.Check(t, err)
+		ids := make([]int32, rows)
+		for i := range ids {
+			ids[i] = int32(i*i) % int32(l.Vocab)
+		}
+		s, err := decode.New(dev, l.Model, decode.Options{Capacity: rows, Sampling: sample.Greedy(), Probes: santapp.Probes})
+		modeltest.Check(t, err)
+		defer s.Close()
+		modeltest.Check(t, s.Prefill(context.Background(), ids, nil))
+		before := dev.Memory().Used
+		for _, method := range strings.Split(attentionNames, ", ") {
+			for _, parents := range []string{"contiguous", "kmeans", "probe"} {
+				a := attentionFlags{name: method, budget: 16, parents: parents, parentSize: 16, representatives: 4, block: 4, draw: "independent", cluster: "latent"}
+				build, err := a.method("--attention")
+				modeltest.Check(t, err)
+				modeltest.Check(t, s.Build(func(c *kvcache.Cache) (attention.Backend, error) { return build(context.Background(), l, c, 0, nil) }))
+				if kept, most := dev.Memory().Used-before, a.rowBytes(l.specs, l.Heads, dev.DType())*rows+few; kept > most {
+					t.Errorf("%s, %s, %s: %d bytes, counted %d", name, method, parents, kept, most)
+				}
+			}
+		}
 	}
 }
 
