@@ -8,29 +8,31 @@ import (
 )
 
 type int8ExpertsArgs struct {
-	dst, table, firstTile vec
-	hidden, width, from   int32
-	_                     int32
+	dst, table, firstTile                     vec
+	hidden, width, from, first, matrices, pad int32
 }
 
-// widenExperts writes the weights of the experts from ≤ e < to that have tokens
-// as BF16 into memory for size of them, gate, up and down of each, and describes
-// that to the copy engine.
-func (c *call) widenExperts(a device.ExpertsArgs, width, from, to, size int, table, firstTile vec) vec {
-	k, hidden := c.k, a.X.Shape[1]
-	dst := device.NewTensor("widened", device.BF16, &buffer{}, size, 3, width*hidden)
+// widening says what of experts is widened at once: the matrices first to end − 1
+// of gate, up and down, of size experts.
+type widening struct{ width, first, end, size int }
+
+// widenExperts writes weights of the experts from ≤ e < to that have tokens as
+// BF16 and describes them to the copy engine.
+func (c *call) widenExperts(a device.ExpertsArgs, s widening, from, to int, table, firstTile vec) vec {
+	k, hidden, matrices := c.k, a.X.Shape[1], s.end-s.first
+	dst := device.NewTensor("widened", device.BF16, &buffer{}, s.size, matrices, s.width*hidden)
 	if err := k.takeSteps(dst); err != nil {
 		c.err = err
 		return 0
 	}
-	w := []*device.Tensor{}
+	var w []*device.Tensor
 	for _, e := range a.Experts {
 		w = append(append(w, e.GateUp.Parts...), e.Down.Parts...)
 	}
 	vector := vectorOf(16, w...)
 	widen := k.call("int8_experts").as("W", device.I8).as("BIAS", biasesOf(a.Experts[0])).set("VEC", vector)
-	args := int8ExpertsArgs{c.vec(dst), table, firstTile, int32(hidden), int32(width), int32(from), 0}
-	grid := driver.Grid{X: ceil(width*hidden/vector, threads), Y: 3 * (to - from), Z: 1, Threads: threads}
+	args := int8ExpertsArgs{c.vec(dst), table, firstTile, int32(hidden), int32(s.width), int32(from), int32(s.first), int32(matrices), 0}
+	grid := driver.Grid{X: ceil(s.width*hidden/vector, threads), Y: matrices * (to - from), Z: 1, Threads: threads}
 	if err := launch(widen, "widen_experts", grid, 0, &args); err != nil {
 		c.err = err
 		return 0
@@ -39,14 +41,16 @@ func (c *call) widenExperts(a device.ExpertsArgs, width, from, to, size int, tab
 		return 0
 	}
 	at := func(i, matrix int) vec { return c.vec(dst.Index(0, i).Index(0, matrix)) }
-	return c.kept(fmt.Appendf(nil, "boxes of %d widened at %d, %d wide, over %d", size, at(0, 0), width, hidden), func() ([]byte, error) {
-		var maps []driver.TensorMap
-		box := []int{128, 64}
-		for i := range size {
-			maps = append(maps,
-				c.boxesAt(at(i, 0), []int{width, hidden}, []int{hidden, 1}, box),
-				c.boxesAt(at(i, 1), []int{width, hidden}, []int{hidden, 1}, box),
-				c.boxesAt(at(i, 2), []int{hidden, width}, []int{width, 1}, box))
+	return c.kept(fmt.Appendf(nil, "boxes of %v over %d, widened at %d", s, hidden, at(0, 0)), func() ([]byte, error) {
+		maps, box := make([]driver.TensorMap, 3*s.size), []int{128, 64}
+		for i := range s.size {
+			for m := s.first; m < s.end; m++ {
+				shape := []int{s.width, hidden}
+				if m == 2 {
+					shape = []int{hidden, s.width}
+				}
+				maps[3*i+m] = c.boxesAt(at(i, m-s.first), shape, []int{shape[1], 1}, box)
+			}
 		}
 		return bytesOf(maps), c.err
 	})

@@ -69,11 +69,15 @@ func (k *kernels) expertsHopper(a device.ExpertsArgs, width int) error {
 	step("count", blocks(parts, part), 4*32*experts)
 	step("plan", blocks(1, 1024), 8*experts)
 	step("place", blocks(ceil(tokens, 8), threads), 0)
-	for _, pass := range c.expertPasses(a, width) {
-		args.from, args.to = int32(pass.from), int32(pass.to)
-		args.weightBoxes = pass.boxes(args.table, args.firstTile)
-		step("gate_up", blocks(k.card.multiprocessors, 384), memory)
-		step("down", blocks(k.card.multiprocessors, 384), memory)
+	for _, half := range []struct {
+		kernel     string
+		first, end int // matrices of gate, up, down
+	}{{"gate_up", 0, 2}, {"down", 2, 3}} {
+		for _, pass := range c.expertPasses(a, width, half.first, half.end) {
+			args.from, args.to = int32(pass.from), int32(pass.to)
+			args.weightBoxes = pass.boxes(args.table, args.firstTile)
+			step(half.kernel, blocks(k.card.multiprocessors, 384), memory)
+		}
 	}
 	step("combine", driver.Grid{X: tokens, Y: ceil(hidden, 8*threads), Z: 1, Threads: threads}, 0)
 	return c.err
@@ -86,20 +90,20 @@ type expertPass struct {
 	boxes    func(table, firstTile vec) vec
 }
 
-// expertPasses is one for all, or several where signed bytes are widened into
-// memory for few of them.
-func (c *call) expertPasses(a device.ExpertsArgs, width int) []expertPass {
+// expertPasses is one for all, or several where signed bytes, matrices first to
+// end − 1 of gate, up and down, are widened into memory for few of them.
+func (c *call) expertPasses(a device.ExpertsArgs, width, first, end int) []expertPass {
 	n := len(a.Experts)
 	if a.Experts[0].Down.Parts[0].DType != device.I8 {
 		return []expertPass{{0, n, func(vec, vec) vec { return c.weightBoxes(a) }}}
 	}
-	passes := ceil(n, c.k.atOnce(3*width*a.X.Shape[1]))
-	size := ceil(n, passes)
+	passes := ceil(n, c.k.atOnce((end-first)*width*a.X.Shape[1]))
+	w := widening{width: width, first: first, end: end, size: ceil(n, passes)}
 	var all []expertPass
-	for from := 0; from < n; from += size {
-		to := min(from+size, n)
+	for from := 0; from < n; from += w.size {
+		to := min(from+w.size, n)
 		all = append(all, expertPass{from, to, func(table, firstTile vec) vec {
-			return c.widenExperts(a, width, from, to, size, table, firstTile)
+			return c.widenExperts(a, w, from, to, table, firstTile)
 		}})
 	}
 	return all

@@ -1,7 +1,7 @@
 // The weights of experts that have tokens, from signed bytes to bf16. dst [experts
-// of a pass, 3, width·hidden]: gate, up, down; table and firstTile [experts + 1]
-// as in experts_prefill.cu. Grid: (width·hidden / VEC / 256, 3·experts), 256
-// threads, VEC elements each.
+// of a pass, matrices, width·hidden]: some of gate, up, down, from the one numbered
+// first; table and firstTile [experts + 1] as in experts_prefill.cu. Grid:
+// (width·hidden / VEC / 256, matrices·experts), 256 threads, VEC elements each.
 #include "int8.cuh"
 #include "expert.cuh"
 
@@ -9,12 +9,12 @@ struct Args {
 	bf16 *dst;
 	const Expert *table;
 	const int *firstTile;
-	int hidden, width, from;
+	int hidden, width, from, first, matrices, pad;
 };
 
 KERNEL widen_experts(PARAM)
 {
-	int id = a.from + blockIdx.y / 3, matrix = blockIdx.y % 3, at = (blockIdx.x * 256 + threadIdx.x) * VEC;
+	int id = a.from + blockIdx.y / a.matrices, matrix = a.first + blockIdx.y % a.matrices, at = (blockIdx.x * 256 + threadIdx.x) * VEC;
 	if (a.firstTile[id] == a.firstTile[id + 1] || at >= a.width * a.hidden)
 		return;
 	const Expert &e = a.table[id];

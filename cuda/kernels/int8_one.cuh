@@ -70,7 +70,9 @@ __device__ inline void multiply(int (&sum)[4], u32 x0, u32 x1, u32 w0, u32 w1)
 		: "r"(x0), "r"(0), "r"(x1), "r"(w0), "r"(w1));
 }
 
-// A warp's way through chunks first … end − 1 of 8 rows, AHEAD loads ahead.
+// A warp's way through chunks first … end − 1 of 8 rows, AHEAD loads ahead. Where
+// there is nothing to load, registers keep what they had: it is multiplied by 0 or
+// not at all. A value to choose instead would make the warp wait for every load.
 template <int AHEAD> struct Rows {
 	const i8 *w; // this lane's row and part of a chunk
 	int end, in;
@@ -79,13 +81,9 @@ template <int AHEAD> struct Rows {
 
 	__device__ inline void fetch(int slot, int c)
 	{
-		int at = c * CHUNK;
-		if (c < end && at + lane_id() % 4 * 16 < in) {
-			asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-				: "=r"(v[slot].x), "=r"(v[slot].y), "=r"(v[slot].z), "=r"(v[slot].w) : "l"(w + at));
-		} else {
-			v[slot] = make_uint4(0, 0, 0, 0);
-		}
+		int at = c * CHUNK, there = c < end && at + lane_id() % 4 * 16 < in;
+		asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n@p ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+			: "+r"(v[slot].x), "+r"(v[slot].y), "+r"(v[slot].z), "+r"(v[slot].w) : "l"(w + at), "r"(there));
 	}
 	// row: of the matrix, for this lane.
 	__device__ inline void begin(const i8 *row, int first, int end, int in)
@@ -95,8 +93,10 @@ template <int AHEAD> struct Rows {
 		for (int i = 0; i < 4; i++)
 			sum[i] = 0;
 #pragma unroll
-		for (int n = 0; n < AHEAD; n++)
+		for (int n = 0; n < AHEAD; n++) {
+			v[n] = make_uint4(0, 0, 0, 0);
 			fetch(n, first + n);
+		}
 	}
 	__device__ inline void step(int slot, int c, uint4 x)
 	{
