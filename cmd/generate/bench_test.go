@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -169,4 +170,28 @@ func TestBenchOperatorLatent(t *testing.T) {
 		"--dim 64: this model has a latent cache: want K/V, values being the first V of K numbers")
 	refused(t, generate(t, "", "bench", tiny+"dsv2_lite", "--attention-op", "--dim", "70/64"), 2, "",
 		"--dim: rows of 70/64 numbers cannot be made of the model's 48/32 side by side: want multiples")
+}
+
+// The script for PyTorch reads what bench writes: names of fields and tests.
+func TestPeerRatios(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, model := t.TempDir(), tiny+"qwen2_tied_gqa"
+	write(t, dir+"/ours", answer(t, "", "bench", model, "-p", "8,16", "-n", "2", "-r", "1", "--attention", "dense", "-o", "jsonl").out)
+	theirs := `{"peer": "x", "model": "M", "cache": "dynamic", "n_prompt": 16, "n_gen": 2, "prefill_tokens_per_s": 0.5, "ms_per_token": 3e6}
+{"peer": "x", "model": "M", "cache": "static", "n_prompt": 8, "n_gen": 2, "error": "too new"}
+`
+	write(t, dir+"/theirs", strings.ReplaceAll(theirs, "M", model))
+	out, err := exec.Command(python, "-B", "../../tools/cuda/peer.py", "ratios", dir+"/ours", dir+"/theirs").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for i, text := range []string{"| model", "|---", "| " + model + " | 16 | prefill, tokens/s |", "| " + model + " | 16 | decode, ms a token |", "| too new |"} {
+		if i >= len(lines) || !strings.Contains(lines[i], text) {
+			t.Fatalf("no %q in line %d of\n%s", text, i, out)
+		}
+	}
 }
