@@ -2,23 +2,95 @@ package cuda
 
 import "blitzen/device"
 
-// NormLinear implements device.Kernels.
+// NormLinear implements device.Kernels: for one row in one kernel.
 func (k *kernels) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
 	if done, err := k.normInt8(oneRow{dst: dst, x: x, w: w, norm: n, h: h}); done || err != nil {
 		return err
 	}
-	return device.NormLinearBySteps(k, dst, h, x, n, w)
+	if !forOneRow(h, x, w) || len(w.Parts) > gemvParts {
+		return device.NormLinearBySteps(k, dst, h, x, n, w)
+	}
+	return k.gemvGroup(fewRows{dst: dst, x: x, w: w, norm: n, h: h})
 }
 
-// NormSwiGLU implements device.Kernels.
+// NormSwiGLU implements device.Kernels: for one row in one kernel.
 func (k *kernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w device.Weight) error {
 	if done, err := k.normInt8(oneRow{dst: dst, x: x, w: w, norm: n, h: h, gateUp: gateUp}); done || err != nil {
 		return err
 	}
-	return device.NormSwiGLUBySteps(k, dst, gateUp, h, x, n, w)
+	if !forOneRow(h, x, w) || len(w.Parts) != 2 || w.Parts[0].Shape[0] != w.Parts[1].Shape[0] || dst.DType != gateUp.DType {
+		return device.NormSwiGLUBySteps(k, dst, gateUp, h, x, n, w)
+	}
+	return k.gemvGroup(fewRows{dst: dst, x: x, w: w, norm: n, h: h, gateUp: gateUp})
+}
+
+// forOneRow reports whether a row is normalised into another tensor and multiplied
+// by parts of one type that are not bytes.
+func forOneRow(h, x *device.Tensor, w device.Weight) bool {
+	for i, p := range w.Parts {
+		if p.DType != w.Parts[0].DType || len(w.Bias) > 0 && w.Bias[i].DType != w.Bias[0].DType {
+			return false
+		}
+	}
+	return x.Shape[0] == 1 && !hasInt8(w) && h.Buffer != x.Buffer
+}
+
+type rotateAppendArgs struct {
+	q, k, v, turned, keys, values             cube
+	gamma, pos, freq                          vec
+	slots                                     mat
+	heads, kv, half, dk, dv, mapped, capacity int32
+	scale, eps                                float32
+	_                                         int32
 }
 
 // RotateAppend implements device.Kernels.
 func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
-	return device.RotateAppendBySteps(k, a)
+	vector, ok := rotateVector(a)
+	if !ok {
+		return device.RotateAppendBySteps(k, a)
+	}
+	c := k.call("rotate_append").as("DST", a.Q.DType).as("GAMMA", a.Q.DType)
+	if a.Norm.Gamma != nil {
+		c = k.call("rotate_append").as("DST", a.Q.DType).as("GAMMA", a.Norm.Gamma.DType)
+	}
+	interleaved := 0
+	if a.RoPE.Pairing == device.Interleaved {
+		interleaved = 1
+	}
+	c.set("INTERLEAVED", interleaved).set("VEC", vector)
+	half := a.Q.Shape[2] / 2
+	args := rotateAppendArgs{
+		q: c.cube(a.Q), k: c.cube(a.K), v: c.cubeIf(a.V), turned: c.cubeIf(a.Turned), keys: c.cube(a.Keys), values: c.cubeIf(a.Values),
+		gamma: c.vec(a.Norm.Gamma), pos: c.vec(a.Pos), freq: c.vec(a.RoPE.InvFreq), slots: c.mat(a.Slots),
+		heads: int32(a.Q.Shape[1]), kv: int32(a.K.Shape[1]), half: int32(half), dk: int32(a.K.Shape[2]), capacity: int32(a.Keys.Shape[1]),
+		scale: a.RoPE.Scale, eps: a.Norm.Eps,
+	}
+	if a.V != nil {
+		args.dv = int32(a.V.Shape[2])
+	}
+	if a.Slots != nil {
+		args.mapped = int32(a.Slots.Shape[1])
+	}
+	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], 512)), 8*half, &args)
+}
+
+// rotateVector is how many neighbours a thread takes; false where the tensors
+// differ in type.
+func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
+	ts := []*device.Tensor{a.Q}
+	for _, t := range []*device.Tensor{a.K, a.V, a.Turned, a.Keys, a.Values} {
+		if t == nil {
+			continue
+		}
+		if t.DType != a.Q.DType {
+			return 0, false
+		}
+		ts = append(ts, t)
+	}
+	vector = vectorOf(16/a.Q.DType.Size(), ts...)
+	for a.Q.Shape[2]/2%vector != 0 || a.K.Shape[2]%vector != 0 {
+		vector /= 2
+	}
+	return vector, true
 }

@@ -64,7 +64,21 @@ type gemvPart struct {
 type gemvArgs struct {
 	dst, x  mat
 	parts   [gemvParts]gemvPart
+	h, wide mat
+	gamma   vec
 	in, add int32
+	eps     float32
+	_       int32
+}
+
+// fewRows is a product of few rows by the parts of a weight, all of one type.
+type fewRows struct {
+	dst, x *device.Tensor
+	w      device.Weight
+	add    bool
+	norm   device.Norm    // of the rows; Gamma nil for none
+	h      *device.Tensor // gets the normalised rows
+	gateUp *device.Tensor // gets gate and up, where dst is silu(gate)·up; else nil
 }
 
 // gemv multiplies few rows. Parts of one type go into one launch.
@@ -80,7 +94,7 @@ func (k *kernels) gemv(dst, x *device.Tensor, w device.Weight, add bool) error {
 		if len(w.Bias) > 0 {
 			group.Bias = w.Bias[from:to]
 		}
-		if err := k.gemvGroup(dst.Slice(1, column, column+group.Out()), x, group, add); err != nil {
+		if err := k.gemvGroup(fewRows{dst: dst.Slice(1, column, column+group.Out()), x: x, w: group, add: add}); err != nil {
 			return err
 		}
 		column += group.Out()
@@ -89,34 +103,59 @@ func (k *kernels) gemv(dst, x *device.Tensor, w device.Weight, add bool) error {
 	return nil
 }
 
-func (k *kernels) gemvGroup(dst, x *device.Tensor, w device.Weight, add bool) error {
-	tokens, in := x.Shape[0], x.Shape[1]
+func (k *kernels) gemvGroup(p fewRows) error {
+	tokens, in := p.x.Shape[0], p.x.Shape[1]
 	if tokens == 0 {
 		return nil
 	}
-	c := k.call("gemv").as("DST", dst.DType).as("SRC", x.DType).as("W", w.Parts[0].DType).as("BIAS", biasType(w))
-	vector := vectorOf(16/w.Parts[0].DType.Size(), append([]*device.Tensor{x}, w.Parts...)...)
-	shape := k.gemvShape(tokens, w.Out(), in, vector, w.Parts[0].DType)
+	w := p.w.Parts[0].DType
+	c := k.call("gemv").as("DST", p.dst.DType).as("SRC", p.x.DType).as("W", w).as("BIAS", biasType(p.w))
+	read := append([]*device.Tensor{p.x}, p.w.Parts...)
+	normed, gated := given(p.norm.Gamma), given(p.gateUp)
+	if normed == 1 {
+		c.as("GAMMA", p.norm.Gamma.DType).as("H", p.h.DType)
+		read = append(read, p.norm.Gamma)
+	} else {
+		c.as("GAMMA", w).as("H", w)
+	}
+	vector := vectorOf(16/w.Size(), read...)
+	shape := k.gemvShape(tokens, p.w.Out(), in, vector, w)
+	if normed == 1 {
+		shape = gemvNormed(p.w.Out(), in, vector, w)
+	}
 	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
-	args := gemvArgs{dst: c.mat(dst), x: c.mat(x), in: int32(in)}
-	if add {
+	c.set("NORM", normed).set("GATED", gated)
+	args := gemvArgs{dst: c.mat(p.dst), x: c.mat(p.x), h: c.mat(p.h), wide: c.mat(p.gateUp), gamma: c.vec(p.norm.Gamma), in: int32(in), eps: p.norm.Eps}
+	if p.add {
 		args.add = 1
 	}
+	blocks := args.divide(c, p.w, 8/shape.split*shape.outs/(1+gated), gated == 1)
+	return launch(c, "gemv", k.early(driver.Grid{X: blocks + normed, Y: 1, Z: 1, Threads: threads}), 0, &args)
+}
+
+// divide gives every part of a weight its blocks of so many outputs, and returns
+// their number. Gate and up go through the same blocks.
+func (a *gemvArgs) divide(c *call, w device.Weight, outs int, gated bool) int {
 	column, block := 0, 0
-	for i := range args.parts {
+	for i := range a.parts {
+		a.parts[i].block = int32(block)
+		if gated && i > 0 {
+			a.parts[i].block = math.MaxInt32
+		}
 		if i >= len(w.Parts) {
-			args.parts[i].block = int32(block)
 			continue
 		}
 		p := w.Parts[i]
-		args.parts[i] = gemvPart{w: c.vec(p), ld: int64(p.Stride[0]), outs: int32(p.Shape[0]), column: int32(column), block: int32(block)}
+		a.parts[i].w, a.parts[i].ld, a.parts[i].outs, a.parts[i].column = c.vec(p), int64(p.Stride[0]), int32(p.Shape[0]), int32(column)
 		if len(w.Bias) > 0 {
-			args.parts[i].bias = c.vec(w.Bias[i])
+			a.parts[i].bias = c.vec(w.Bias[i])
 		}
 		column += p.Shape[0]
-		block += ceil(p.Shape[0], 8/shape.split*shape.outs)
+		if !gated || i == 0 {
+			block += ceil(p.Shape[0], outs)
+		}
 	}
-	return launch(c, "gemv", k.early(blocks(block, threads)), 0, &args)
+	return block
 }
 
 // gemvShape says how warps share outputs: split of them outs outputs, with so
@@ -130,11 +169,13 @@ var gemvShapes = []struct {
 	resident int
 }{{gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 6}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 6}, {gemvShape{2, 8, 2}, 4}, {gemvShape{1, 8, 2}, 6}}
 
+// large is a weight whose blocks follow each other many times, in bytes.
+const large = 100e6
+
 // gemvShape is the first whose last wave of blocks fills the card about best.
 // Where many blocks follow each other and rows are long, as many of them as
 // possible at once are faster than loads ahead.
 func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvShape {
-	const large = 100e6 // bytes
 	if outs*in*w.Size() >= large && in >= 8*32*vector {
 		s := gemvShape{outs: 1}
 		if tokens > 2 { // rows of x are read again for every output
@@ -154,6 +195,20 @@ func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvSh
 		}
 	}
 	return best
+}
+
+// gemvNormed is the shape for rows that are normalised: two outputs share what is
+// read of a row, and warps share the row while each lane has several loads.
+func gemvNormed(outs, in, vector int, w device.DType) gemvShape {
+	loads := 3 // of a lane, at least
+	if outs*in*w.Size() >= large {
+		loads = 6
+	}
+	s := gemvShape{outs: 2, split: 1}
+	for s.split < 8 && in >= 2*s.split*32*vector*loads {
+		s.split *= 2
+	}
+	return s
 }
 
 // gemvSplit is how many warps share an output: enough to keep a large GPU's

@@ -29,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attend_merge(PARAM)
 	__shared__ float4 sums[WARPS][QUADS];
 	int h = blockIdx.x, t = blockIdx.y, column = blockIdx.z * COLUMNS;
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
-	wait_for_previous();
 	let_next_start();
+	wait_for_previous();
 	// Everything is under way at once, parts that were not written too.
 	i64 first = ((i64)t * a.heads + h) * PARTS;
 	float4 x[EACH];
