@@ -23,6 +23,18 @@ const (
 	hopper     = 90 // has kernels of its own
 )
 
+// sharedMemory is the most dynamic shared memory, in bytes, that a block with 4
+// KiB of its own may have.
+func (c card) sharedMemory() int {
+	switch c.capability {
+	case 80, 87:
+		return 159 << 10
+	case 90, 100, 103:
+		return 223 << 10
+	}
+	return 95 << 10
+}
+
 // findCard opens the libraries and looks at the GPU that the options name.
 func findCard(opts Options) (card, error) {
 	if err := driver.Open(driver.Driver, 0); err != nil {

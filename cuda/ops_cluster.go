@@ -51,6 +51,7 @@ type nearestArgs struct {
 	ids          mat
 	centers      cube
 	base, live   vec
+	norms        vec
 	n, k, d, pad int32
 }
 
@@ -67,23 +68,20 @@ type inertiaArgs struct {
 // Nearest implements device.Kernels.
 func (k *kernels) Nearest(a device.NearestArgs) error {
 	problems, n, d := a.X.Problems(), a.Labels.Shape[1], a.X[0].Shape[2]
-	c := k.call("nearest").as("SRC", a.X[0].DType)
+	c := k.call("nearest")
 	far := 0
 	if a.Inertia != nil {
 		far = 4 * problems * n
 	}
-	s := c.scratch(rowSetSize*problems, far)
+	s := c.scratch(rowSetSize*problems, far, 4*problems*a.Centers.Shape[1])
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
 	args := nearestArgs{
-		c.mat(a.Labels), s[0], c.mat(a.IDs), c.cube(a.Centers), c.vec(a.Base), c.vec(a.Live), int32(n), int32(a.Centers.Shape[1]), int32(d), 0,
+		c.mat(a.Labels), s[0], c.mat(a.IDs), c.cube(a.Centers), c.vec(a.Base), c.vec(a.Live), s[2], int32(n), int32(a.Centers.Shape[1]), int32(d), 0,
 	}
-	if err := launch(c, "nearest", driver.Grid{X: ceil(n, 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args); err != nil {
+	if err := k.nearest(a, args); err != nil || a.Inertia == nil {
 		return err
-	}
-	if a.Inertia == nil {
-		return nil
 	}
 	c = k.call("inertia").as("SRC", a.X[0].DType)
 	sum := inertiaArgs{c.vec(a.Inertia), args.labels, args.x, args.ids, args.centers, args.base, args.live, s[1], args.n, args.d}
@@ -91,6 +89,32 @@ func (k *kernels) Nearest(a device.NearestArgs) error {
 		return err
 	}
 	return launch(c, "inertia", blocks(problems, threads), 0, &sum)
+}
+
+// Sizes of kernels/nearest_double.cu.
+const (
+	doubleRows = 128
+	doubleCols = 64
+	doubleWide = 128
+)
+
+// nearest launches the kernel for the rows at hand.
+func (k *kernels) nearest(a device.NearestArgs, args nearestArgs) error {
+	size, problems, d := a.X[0].DType.Size(), a.X.Problems(), a.X[0].Shape[2]
+	buffers := 1
+	if d > doubleWide {
+		buffers = 2
+	}
+	shared := (doubleWide + 8) * (buffers*doubleRows*size + 2*doubleCols*4)
+	if k.card.capability < 80 || shared > k.card.sharedMemory() || d%8 != 0 || vectorOf(16/size, a.X...) < 16/size || vectorOf(4, a.Centers) < 4 {
+		c := k.call("nearest").as("SRC", a.X[0].DType)
+		return launch(c, "nearest", driver.Grid{X: ceil(int(args.n), 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args)
+	}
+	c := k.call("nearest_double").as("SRC", a.X[0].DType)
+	if err := launch(c, "norms", driver.Grid{X: ceil(int(args.k), threads), Y: problems, Z: 1, Threads: threads}, 0, &args); err != nil {
+		return err
+	}
+	return launch(c, "nearest", driver.Grid{X: ceil(int(args.n), doubleRows), Y: problems, Z: 1, Threads: threads}, shared, &args)
 }
 
 // sharedLabels is the most labels that a block counts in shared memory.
@@ -145,7 +169,7 @@ type spreadArgs struct {
 	chosen, near                  mat
 	pot, x, ids                   vec
 	words                         cube
-	running, now                  vec
+	work, now                     vec
 	m, d, trials, from, to, first int32
 }
 
@@ -159,15 +183,39 @@ func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
 		return fmt.Errorf("the GPU device draws at most %d candidates for a center, not %d", mostTrials, trials)
 	}
 	c := k.call("spread").as("SRC", a.X[0].DType)
+	d := a.X[0].Shape[2]
+	if shared := spreadShared(m, d); k.card.capability >= 80 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && trials <= 16 && shared <= k.card.sharedMemory() && vectorOf(8, a.X...) == 8 {
+		return k.spreadBF16(a, shared)
+	}
 	s := c.scratch(rowSetSize*problems, 4*problems*m, 4*problems*m*trials)
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
 	args := spreadArgs{
 		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2],
-		int32(m), int32(a.X[0].Shape[2]), int32(trials), int32(a.From), int32(a.To), int32(a.First),
+		int32(m), int32(d), int32(trials), int32(a.From), int32(a.To), int32(a.First),
 	}
 	return launch(c, "spread", blocks(problems, 512), 8*16*trials, &args)
+}
+
+// spreadShared is the bytes of shared memory of kernels/spread_bf16.cu.
+func spreadShared(m, d int) int {
+	padded := ceil(m, 32) * 32
+	return 16*d*8 + padded*(3*4+2) + padded/32*4
+}
+
+func (k *kernels) spreadBF16(a device.SpreadArgs, shared int) error {
+	problems, m, d := a.X.Problems(), a.IDs.Shape[0], a.X[0].Shape[2]
+	c := k.call("spread_bf16").as("SRC", a.X[0].DType).set("D", d)
+	s := c.scratch(rowSetSize*problems, 8*problems*m, 4*problems*m*16)
+	if err := k.rowSets(s[0], a.X); err != nil {
+		return err
+	}
+	args := spreadArgs{
+		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2],
+		int32(m), int32(d), int32(a.Words.Shape[1]), int32(a.From), int32(a.To), int32(a.First),
+	}
+	return launch(c, "spread", blocks(problems, 512), shared, &args)
 }
 
 type divideArgs struct {

@@ -15,6 +15,7 @@ struct Args {
 	Mat<const int> ids;
 	Cube<const float> centers;
 	const int *base, *live;
+	float *norms; // not used
 	int n, k, d, pad;
 };
 

@@ -4,7 +4,7 @@
 // float32 one after the other; other sums in float64.
 // One block a problem, 512 threads; dynamic shared memory: 16·trials doubles.
 // chosen [problems, k], near [problems, m], pot [problems]; ids [m]; words [k,
-// trials, 2]; running [problems, m], now [problems, trials, m].
+// trials, 2].
 #include "common.cuh"
 
 #define WARPS 16
@@ -17,7 +17,7 @@ struct Args {
 	const Mat<const SRC> *x;
 	const int *ids;
 	Cube<const u32> words;
-	float *running, *now;
+	float *work, *now; // [problems, m] running sums; [problems, trials, m]
 	int m, d, trials, from, to, first;
 };
 
@@ -120,7 +120,7 @@ KERNEL spread(PARAM)
 	__shared__ float pot;
 	__shared__ int best;
 	int problem = blockIdx.x;
-	float *near = a.near.row(problem), *running = a.running + problem * (i64)a.m, *now = a.now + problem * (i64)a.trials * a.m;
+	float *near = a.near.row(problem), *running = a.work + problem * (i64)a.m, *now = a.now + problem * (i64)a.trials * a.m;
 	int *chosen = a.chosen.row(problem);
 	if (threadIdx.x == 0)
 		pot = a.pot[problem];
