@@ -304,6 +304,9 @@ func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	kernel, vector, columns := "direct", vectorOf(16/w.DType.Size(), w, x), threads/32
 	if transpose {
 		vector = vectorOf(16/w.DType.Size(), w)
+		if w.DType == device.I8 { // few bytes: many blocks matter more than long loads
+			vector = min(vector, 4)
+		}
 		kernel, columns = "transposed", 16*vector
 	}
 	c.set("VEC", vector)

@@ -198,11 +198,15 @@ func TestGPURecordedEqualsEager(t *testing.T) {
 // Models of full size with made-up weights: what is counted before loading is
 // what they take, loading is as fast as the link, and sixteen tokens come.
 func TestGPUFullSizes(t *testing.T) {
-	for _, name := range []string{"qwen2.5-0.5b", "qwen2.5-7b", "deepseek-v2-lite"} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		int8 bool
+	}{{"qwen2.5-0.5b", false}, {"qwen2.5-7b", false}, {"deepseek-v2-lite", false}, {"deepseek-v2-lite", true}} {
+		t.Run(fmt.Sprintf("%s, int8 %v", c.name, c.int8), func(t *testing.T) {
 			dev := openTestGPU(t, cuda.Options{DType: device.BF16})
-			l, err := openModel(configs+name, true)
+			l, err := openModel(configs+c.name, true)
 			modeltest.Check(t, err)
+			l.int8 = c.int8
 			before := spaceOf(dev)
 			n, err := l.need(before, 0, 8192, attentionFlags{name: "dense"})
 			modeltest.Check(t, err)
@@ -227,6 +231,9 @@ func TestGPUFullSizes(t *testing.T) {
 				loaded.Seconds(), float64(n.weights)/loaded.Seconds()/1e9, mebibytes(dev.Memory().Used), mebibytes(n.total()-n.workspace), mebibytes(used), result.IDs())
 			if dev.Memory().Used > n.total()-n.workspace+4096 || used > n.total() {
 				t.Errorf("tensors take %s, all %s; counted were %s and %s", mebibytes(dev.Memory().Used), mebibytes(used), mebibytes(n.total()-n.workspace), mebibytes(n.total()))
+			}
+			if c.int8 && used > 20<<30 {
+				t.Errorf("%s are in use: not for a card of 24 GiB", mebibytes(used))
 			}
 		})
 	}
