@@ -21,20 +21,17 @@ prompts=4096,32704
 
 op() {
 	printf '\n`generate bench --attention-op %s`\n\n' "$*"
-	$generate bench --device cuda --attention-op --peer "$peer serve" "$@"
+	$generate bench --device cuda --attention-op "$@"
 }
 
 attention() {
-	op models/needle-qwen2 --rows 8192,32768,131072 --drawn 31,64,128,512
-	op models/needle-dsv2 --rows 32768,131072 --drawn 32
+	op --rows 8192,32768,131072 --drawn 31,64,128,512 --peer "$peer serve" models/needle-qwen2
+	op --rows 32768,131072 --drawn 32 models/needle-dsv2 # for which PyTorch has no fast attention
 }
 
-paper() { op models/needle-qwen2 --protocol paper; }
+paper() { op --protocol paper --peer "$peer serve" models/needle-qwen2; }
 
-stages() {
-	printf '\n`generate bench --attention-op --stages models/needle-qwen2`\n\n'
-	$generate bench --device cuda --attention-op --stages models/needle-qwen2
-}
+stages() { op --stages models/needle-qwen2; }
 
 models() {
 	work=$(mktemp -d)
