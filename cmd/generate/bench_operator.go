@@ -52,7 +52,7 @@ func (b *operatorFlags) register(f *pflag.FlagSet) {
 // operatorOnly are flags of attention by itself, modelOnly those of a model.
 var (
 	operatorOnly = []string{"rows", "drawn", "heads", "dim", "suffix", "first-layer", "protocol", "stages", "rounds", "peer"}
-	modelOnly    = []string{"n-prompt", "n-gen", "n-depth", "repetitions", "kernels", "attention", "budget"}
+	modelOnly    = []string{"n-prompt", "n-gen", "n-depth", "repetitions", "kernels", "attention", "budget", "block", "draw", "min-context", "dense-layers"}
 )
 
 // checkUse refuses flags that mean nothing here.
@@ -162,6 +162,9 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	flags := b.as("santapp")
 	if err := flags.check("--attention"); err != nil {
 		return err
+	}
+	if b.parents == "probe" {
+		return usagef("--parents probe needs the queries of a prompt, which --attention-op does not keep")
 	}
 	o, err := b.modelFlags.open(args)
 	if err != nil {

@@ -231,6 +231,8 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "--kernels", "--device", "cpu"}, "--kernels times kernels by a GPU's clock, and this is cpu…"},
 		{[]string{"bench", m, "--rows", "5"}, "--rows means nothing without --attention-op"},
 		{[]string{"bench", m, "--attention-op", "-p", "5"}, "--n-prompt means nothing with --attention-op"},
+		{[]string{"bench", m, "--attention-op", "--min-context", "5"}, "--min-context means nothing with --attention-op"},
+		{[]string{"bench", m, "--attention-op", "--parents", "probe"}, "--parents probe needs the queries of a prompt, which --attention-op does not keep"},
 		{[]string{"bench", m, "--attention-op", "--rows", "0"}, `--rows "0", --drawn "31": want numbers of at least 1`},
 		{[]string{"bench", m, "--attention-op", "--drawn", ""}, `--rows "32768", --drawn "": want numbers of at least 1`},
 		{[]string{"bench", m, "--attention-op", "--rows", "99999999"}, "--rows 99999999: want at most 16777216"},
