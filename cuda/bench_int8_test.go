@@ -138,3 +138,29 @@ func BenchmarkExpertsInt8(b *testing.B) {
 		})
 	})
 }
+
+// BenchmarkLinearInt8Prompt widens more or fewer weights at once: few stay in the
+// second-level cache.
+func BenchmarkLinearInt8Prompt(b *testing.B) {
+	d := requireGPU(b, Options{DType: device.BF16})
+	defer func(was int) { d.kernels.widenMost = was }(d.kernels.widenMost)
+	m := &made{b: b, d: d}
+	const in, out = 3584, 18944
+	var ws []device.Weight
+	for range cold(in * out) {
+		ws = append(ws, device.Weight{Parts: []*device.Tensor{m.bytes(out, in)}})
+	}
+	for _, rows := range []int{512, 2048} {
+		x, dst := m.act(rows, in), m.act(rows, out)
+		for _, most := range []int{8 << 20, 12 << 20, 17 << 20, 23 << 20, 34 << 20, widenMost} {
+			b.Run(fmt.Sprintf("%d rows, %d M", rows, most>>20), func(b *testing.B) {
+				d.kernels.widenMost = most
+				measure(b, d, len(ws), scale{flops: 2 * float64(rows) * in * out}, func(o *device.Ops) {
+					for _, w := range ws {
+						o.Linear(dst, x, w)
+					}
+				})
+			})
+		}
+	}
+}
