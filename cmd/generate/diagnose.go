@@ -41,7 +41,7 @@ func newDiagnoseCommand() *cobra.Command {
 		f.StringVar(&d.parentLists, "parents", "kmeans", "teams of parents by `NAMES`: kmeans, contiguous, probe")
 		f.StringVar(&d.blocks, "block", "4,16", "k-means clusters of `B` keys on average, scored by their mean")
 		f.StringVar(&d.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
-		f.BoolVar(&d.variants, "variants", false, "also teams scored by mean keys, and clusters by their most central key")
+		f.BoolVar(&d.variants, "variants", false, "also teams scored by mean keys, and all groups by their most central key")
 		f.Float64Var(&d.sharpen, "sharpen", 1, "take all scores times `F`, as if queries were so much longer")
 		f.IntVar(&d.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
 		f.IntVar(&d.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
@@ -275,14 +275,16 @@ func (m *made) routings(t *diagnostics.Trajectory) ([]diagnostics.Grouping, erro
 			return nil, err
 		}
 		all = append(all, g)
+	}
+	if !m.flags.variants {
+		return all, nil
+	}
+	for _, g := range all {
 		central, err := t.ByCentralKeys(g.Name+", central keys", g)
 		if err != nil {
 			return nil, err
 		}
 		variants = append(variants, central)
 	}
-	if m.flags.variants {
-		all = append(all, variants...)
-	}
-	return all, nil
+	return append(all, variants...), nil
 }

@@ -28,7 +28,7 @@ func TestDiagnose(t *testing.T) {
 		}
 	}
 	want := "teams, contiguous; teams, probe; centroid, B 4; centroid, B 16; " +
-		"teams, contiguous, mean keys; teams, probe, mean keys; centroid, B 4, central keys; centroid, B 16, central keys"
+		"teams, contiguous, mean keys; teams, probe, mean keys; teams, contiguous, central keys; teams, probe, central keys; centroid, B 4, central keys; centroid, B 16, central keys"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("routings %s", got)
 	}
