@@ -198,15 +198,19 @@ func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvSh
 }
 
 // gemvNormed is the shape for rows that are normalised: two outputs share what is
-// read of a row, and warps share the row while each lane has several loads.
+// read of a row, and warps share the row while each lane has several loads, or one
+// where there are few outputs.
 func gemvNormed(outs, in, vector int, w device.DType) gemvShape {
-	loads := 3 // of a lane, at least
-	if outs*in*w.Size() >= large {
-		loads = 6
-	}
+	const few, many = 2000, 5000 // warps in flight on a large GPU
 	s := gemvShape{outs: 2, split: 1}
-	for s.split < 8 && in >= 2*s.split*32*vector*loads {
-		s.split *= 2
+	for s.split < 8 {
+		warps, loads := outs/2*s.split, float64(in)/float64(2*s.split*32*vector) // if it is doubled
+		switch {
+		case outs*in*w.Size() >= large && loads >= 6, outs*in*w.Size() < large && warps < many && loads >= 2, warps < few && loads > 0.8:
+			s.split *= 2
+		default:
+			return s
+		}
 	}
 	return s
 }
@@ -214,7 +218,7 @@ func gemvNormed(outs, in, vector int, w device.DType) gemvShape {
 // gemvSplit is how many warps share an output: enough to keep a large GPU's
 // memory busy with few outputs, while each has work for every lane.
 func gemvSplit(groups, in, vector int) int {
-	const warps = 4096 // in flight on a large GPU
+	const warps = 8192 // on their way or next in line on a large GPU
 	split := 1
 	for split < 8 && groups*split < warps && in >= 2*split*32*vector {
 		split *= 2

@@ -96,9 +96,9 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 	ops.Tap("norm", h)
 }
 
-// mlp adds to the residual Σ wₑ·expertₑ(h) over the experts chosen for a token,
-// if the layer has any, and the MLP that every token goes through: a dense
-// layer's, or the shared experts side by side.
+// mlp adds to the residual the MLP that every token goes through, a dense layer's
+// or the shared experts side by side, and Σ wₑ·expertₑ(h) over the experts chosen
+// for a token, if the layer has any.
 func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
 	gateUp, inner := s.gateUp.Slice(1, 0, 2*l.inner), s.inner.Slice(1, 0, l.inner)
 	if l.inner > 0 {
@@ -106,19 +106,27 @@ func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
 	} else {
 		ops.RMSNorm(s.h, s.x, l.mlpNorm.Gamma, l.mlpNorm.Eps)
 	}
-	if len(l.experts) > 0 {
-		e := m.cfg.MoE
-		ops.Router(device.RouterArgs{
-			IDs: s.ids, Weights: s.weights, X: s.h, Gate: l.gate,
-			Groups: e.Groups, TopGroups: e.TopGroups, Normalize: e.Normalize, Scale: e.Scale,
-		})
-		ops.Tap(l.tapIDs, s.ids)
-		ops.Tap(l.tapWeights, s.weights)
-		ops.Experts(device.ExpertsArgs{Dst: s.x, X: s.h, IDs: s.ids, Weights: s.weights, Experts: l.experts})
+	routed := len(l.experts) > 0
+	if routed {
+		m.route(ops, l, s)
 	}
 	if l.inner > 0 {
 		ops.LinearAdd(s.x, inner, l.down)
 	}
+	if routed {
+		ops.Experts(device.ExpertsArgs{Dst: s.x, X: s.h, IDs: s.ids, Weights: s.weights, Experts: l.experts})
+	}
+}
+
+// route chooses the experts of every token.
+func (m *Model) route(ops *device.Ops, l *layer, s scratch) {
+	e := m.cfg.MoE
+	ops.Router(device.RouterArgs{
+		IDs: s.ids, Weights: s.weights, X: s.h, Gate: l.gate,
+		Groups: e.Groups, TopGroups: e.TopGroups, Normalize: e.Normalize, Scale: e.Scale,
+	})
+	ops.Tap(l.tapIDs, s.ids)
+	ops.Tap(l.tapWeights, s.weights)
 }
 
 // of is the scratch of n tokens.
