@@ -30,7 +30,7 @@ func (a attentionFlags) samples() bool { return a.name != "dense" }
 // most: for a group its size, its first row and the key it is scored by, and as
 // it is built both a second time and the row of the key; for a row its place in
 // the groups; where rows are scored, their scores for all query heads, and a few
-// numbers more.
+// numbers more; of all layers where they are watched.
 func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType) int64 {
 	const number = 4 // bytes
 	group, places := 0, 0
@@ -50,6 +50,9 @@ func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType
 	}
 	if a.name == "santa" || a.name == "oracle" {
 		n += (2*heads + specs[0].KVHeads + 1) * number
+	}
+	if a.watched {
+		n += len(specs) * heads * number
 	}
 	return int64(n)
 }

@@ -32,6 +32,7 @@ type attentionFlags struct {
 	denseLayers     string
 	seed            uint64
 	groups          groups
+	watched         bool // the scores of all layers are kept: compare --report
 }
 
 // groups keeps what methods make of the rows of one prompt, by settings, for

@@ -98,7 +98,9 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.load(capacity, c.as(c.a), c.as(c.b)); err != nil {
+	a := c.as(c.a)
+	a.watched = c.report != ""
+	if err := o.load(capacity, a, c.as(c.b)); err != nil {
 		return err
 	}
 	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}

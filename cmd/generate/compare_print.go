@@ -88,6 +88,9 @@ func (c *compared) figures() report.Table {
 	add("Same top p", shareEstimate(d.SameTop), shareEstimate(all.SameTop))
 	add("RMS logit error", estimate(d.RMSLogit), estimate(all.RMSLogit))
 	add("First differing token", one.differs(), "")
+	if one.Exact != nil {
+		add("Exact answer", yesNo(one.Exact), fmt.Sprintf("%d of %d", c.exact(), len(c.Seeds)))
+	}
 	add("Token match rate", fmt.Sprintf("%.3f %%", 100*one.MatchRate), shareEstimate(all.MatchRate))
 	add("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percentEstimate(all.AccessPercent))
 	add("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percentEstimate(all.BytesPercent))
@@ -112,6 +115,17 @@ func (s seedResult) differs() string {
 		return "none"
 	}
 	return fmt.Sprint(*s.FirstDiffers)
+}
+
+// exact is how many seeds gave the expected answer.
+func (c *compared) exact() int {
+	n := 0
+	for _, s := range c.Seeds {
+		if s.Exact != nil && *s.Exact {
+			n++
+		}
+	}
+	return n
 }
 
 // estimate prints value ± error.

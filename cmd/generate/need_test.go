@@ -260,3 +260,13 @@ func TestDummyWeights(t *testing.T) {
 		refused(t, generate(t, "", dir, "--prompt-ids", "1"), 1, dir, "weights: DIR has neither model.safetensors nor model.safetensors.index.json: download the model's weights")
 	}
 }
+
+// A page keeps the scores of every layer for every prompt token.
+func TestNeedOfPage(t *testing.T) {
+	l := counted(t, tiny+"qwen2_tied_gqa", false)
+	plain, watched := attentionFlags{name: "dense"}, attentionFlags{name: "dense", watched: true}
+	got := watched.rowBytes(l.specs, l.Heads, device.F32) - plain.rowBytes(l.specs, l.Heads, device.F32)
+	if want := int64(4 * l.Layers * l.Heads); got != want {
+		t.Errorf("%d bytes a token, want %d", got, want)
+	}
+}
