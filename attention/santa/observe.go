@@ -15,9 +15,18 @@ func (b *Backend) Observe(cache *kvcache.Cache, heads int) error {
 	return b.owned.Err()
 }
 
-// RowsRead implements attention.Selecting. The values drawn are meant; every key
-// is read. Rows after the prompt are left out.
+// RowsRead implements attention.Selecting. Where rows are drawn, their values are
+// meant; every key is read. Rows after the prompt are left out.
 func (b *Backend) RowsRead(layer int) ([][]int32, error) {
+	if b.exact || b.cfg.DenseLayers.Has(layer) {
+		rows := make([][]int32, b.spec.KVHeads)
+		for h := range rows {
+			for row := range int32(b.prompt) {
+				rows[h] = append(rows[h], row)
+			}
+		}
+		return rows, nil
+	}
 	drawn, err := device.Read[int32](b.dev, b.rows[min(layer, len(b.rows)-1)])
 	if err != nil {
 		return nil, err

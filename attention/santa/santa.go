@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	"blitzen/attention"
+	"blitzen/attention/sampled"
 	"blitzen/device"
 	"blitzen/kvcache"
 )
@@ -30,6 +31,7 @@ type Config struct {
 	Budget     int  // S: rows drawn by a query head
 	Systematic bool // evenly spaced draws that share one random number
 	Seed       uint64
+	sampled.BeyondPaper
 }
 
 // Validate refuses settings that cannot be, naming the flags.
@@ -37,13 +39,14 @@ func (c Config) Validate() error {
 	if c.Budget < 1 {
 		return fmt.Errorf("--budget %d: must be at least 1", c.Budget)
 	}
-	return nil
+	return c.BeyondPaper.Validate()
 }
 
 // Indices into a layer's counters.
 const (
 	countKeys = iota
 	countValues
+	countRows // of layers that are attended exactly
 	numCounts
 )
 
@@ -60,6 +63,7 @@ type Backend struct {
 	logC    *device.Tensor // F32 [1, heads, S]
 	seed    *device.Tensor // U32 [2]
 	counts  *device.Tensor // I64 [layers, numCounts]
+	exact   bool           // a short prompt: all layers are attended exactly
 	owned   device.Owner
 }
 
@@ -68,7 +72,10 @@ func New(dev device.Device, cache *kvcache.Cache, cfg Config, heads int) (*Backe
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: cache.Frozen(), owned: device.Owner{Dev: dev}}
+	b := &Backend{dev: dev, cfg: cfg, spec: cache.Layers[0].Spec, prompt: cache.Frozen(), exact: cache.Frozen() < cfg.MinContext, owned: device.Owner{Dev: dev}}
+	if !cfg.DenseLayers.Within(len(cache.Layers)) {
+		return nil, fmt.Errorf("santa: --dense-layers %v: the model has layers 0 to %d", cfg.DenseLayers, len(cache.Layers)-1)
+	}
 	if err := b.open(cache, heads); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("santa: %w", err)
@@ -99,15 +106,19 @@ func (b *Backend) open(cache *kvcache.Cache, heads int) error {
 }
 
 func (b *Backend) Name() string { return "santa" }
-func (b *Backend) Exact() bool  { return false }
+func (b *Backend) Exact() bool  { return b.exact }
 
 // Attend issues one decode step of one layer. in.Q must be a single token.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
+	count := func(i int) *device.Tensor { return b.counts.Index(0, in.Layer).Slice(0, i, i+1) }
+	if b.exact || b.cfg.DenseLayers.Has(in.Layer) {
+		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: count(countRows)})
+		return
+	}
 	if in.Q.Shape[0] != 1 {
 		ops.Fail(fmt.Errorf("santa: got %d queries at once, decodes one token at a time", in.Q.Shape[0]))
 		return
 	}
-	count := func(i int) *device.Tensor { return b.counts.Index(0, in.Layer).Slice(0, i, i+1) }
 	kv, rows := in.K.Shape[0], b.rows[min(in.Layer, len(b.rows)-1)]
 	ops.Route(device.RouteArgs{Phi: b.scores, Q: in.Q, Reps: in.K, Bias: b.zeros.Repeat(0, kv), Last: in.Pos, Scale: in.Scale, Read: count(countKeys)})
 	ops.SampleWithReplacement(device.ReplacementArgs{
@@ -135,8 +146,9 @@ func (b *Backend) Access(counters []int64) attention.Access {
 	for i := 0; i < len(counters); i += numCounts {
 		a.Routed += counters[i+countKeys]
 		a.Values += counters[i+countValues]
+		a.Rows += counters[i+countRows]
 	}
-	a.Dense = a.Routed
+	a.Dense = a.Routed + a.Rows
 	return a
 }
 

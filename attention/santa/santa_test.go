@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"blitzen/attention/sampled"
 	"blitzen/attention/santapp"
 	"blitzen/device"
 	"blitzen/internal/attentiontest"
@@ -184,6 +185,28 @@ func TestLatent(t *testing.T) {
 	a := b.Access(l.Counts(t, b))
 	if a.Vectors != 1 || a.ValueBytes != int64(4*l.DV) || a.Percent() != 100*float64(a.Dense+a.Values)/float64(a.Dense) {
 		t.Errorf("%+v, %v %%", a, a.Percent())
+	}
+}
+
+// Layers that are to be attended exactly, or all of a short prompt, are what
+// dense attention makes them, and count whole rows.
+func TestExactly(t *testing.T) {
+	l, f := unbiased(t)
+	layers, err := sampled.ParseLayers("0")
+	attentiontest.Check(t, err)
+	for _, beyond := range []sampled.BeyondPaper{{DenseLayers: layers}, {MinContext: 97}} {
+		b := build(t, l, Config{Budget: 8, BeyondPaper: beyond})
+		attentiontest.Check(t, l.Dev.Run(func(ops *device.Ops) { b.Attend(ops, l.Input()) }))
+		golden.Near(t, "out", attentiontest.Floats(t, l.Dev, l.Out), dense(f), 1e-5)
+		rows := int64(len(f.Rows("K")))
+		if a := b.Access(l.Counts(t, b)); a.Rows != rows || a.Dense != rows || a.Percent() != 100 {
+			t.Errorf("%+v, want %d rows", a, rows)
+		}
+	}
+	layers, err = sampled.ParseLayers("1")
+	attentiontest.Check(t, err)
+	if _, err := New(l.Dev, l.Cache, Config{Budget: 8, BeyondPaper: sampled.BeyondPaper{DenseLayers: layers}}, 1); err == nil || !strings.Contains(err.Error(), "--dense-layers 1: the model has layers 0 to 0") {
+		t.Error(err)
 	}
 }
 

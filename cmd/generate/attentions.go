@@ -154,8 +154,11 @@ func (a attentionFlags) teams() (buildFunc, error) {
 
 // santa draws rows of the whole cache.
 func (a attentionFlags) santa() (buildFunc, error) {
-	cfg := santa.Config{Budget: a.budget, Systematic: a.draw == "systematic"}
-	err := asUsage(cfg.Validate())
+	beyond, err := a.beyondPaper()
+	cfg := santa.Config{Budget: a.budget, Systematic: a.draw == "systematic", BeyondPaper: beyond}
+	if err == nil {
+		err = asUsage(cfg.Validate())
+	}
 	if a.draw != "independent" && a.draw != "systematic" {
 		err = usagef("--draw %q: want one of independent, systematic", a.draw)
 	}
