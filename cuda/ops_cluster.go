@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"blitzen/cuda/driver"
 	"blitzen/device"
@@ -83,7 +84,7 @@ func (k *kernels) Nearest(a device.NearestArgs) error {
 	if err := k.nearest(a, args); err != nil || a.Inertia == nil {
 		return err
 	}
-	c = k.call("inertia").as("SRC", a.X[0].DType)
+	c = k.call("inertia").as("SRC", a.X[0].DType).set("VEC", vectorOf(4, append(slices.Clone(a.X), a.Centers)...))
 	sum := inertiaArgs{c.vec(a.Inertia), args.labels, args.x, args.ids, args.centers, args.base, args.live, s[1], args.n, args.d}
 	if err := launch(c, "apart", driver.Grid{X: ceil(n, threads), Y: problems, Z: 1, Threads: threads}, 0, &sum); err != nil {
 		return err

@@ -14,6 +14,7 @@
 
 #define WARPS 8
 #define PAIR 16 // members at once
+#define SOME (VEC < 4 ? VEC : 4) // columns that a lane averages at once
 
 struct Args {
 	const Mat<const SRC> *x;
@@ -27,15 +28,12 @@ struct Args {
 	int n, d, parents, most, teams, problems;
 };
 
-__device__ inline double f64(double x) { return x; }
-__device__ inline double f64(float x) { return x; }
-__device__ inline double f64(bf16 x)
-{
-	u32 exponent = x.bits >> 7 & 0xff;
-	if (exponent == 0)
-		return f32(x);
-	return __hiloint2double((x.bits & 0x8000) << 16 | ((x.bits & 0x7fff) << 13) + (896 << 20), 0);
-}
+// Numbers as float64 times 1/SCALE: of bf16 the bits alone are moved.
+#define SCALE (sizeof(SRC) == 2 ? 0x1p896 : 1.)
+__device__ inline double scaled(float x) { return x; }
+__device__ inline double scaled(bf16 x) { return __hiloint2double((int)((u32)x.bits << 16) >> 3 & 0x8fffffff, 0); }
+__device__ inline double minus(SRC x, double y) { return __dsub_rn(scaled(x) * SCALE, y); }
+__device__ inline double minus(SRC x, SRC y) { return __dsub_rn(scaled(x), scaled(y)) * SCALE; }
 
 // The block's first team of every parent, in begin; nothing beyond the last.
 KERNEL group(PARAM)
@@ -86,13 +84,13 @@ template <class T> __device__ double apart(const SRC *x, const T *point, int d)
 				Vec<SRC, VEC> part = *(const Vec<SRC, VEC> *)(x + j + v);
 #pragma unroll
 				for (int u = 0; u < VEC; u++) {
-					double diff = __dsub_rn(f64(part.at[u]), f64(point[j + v + u]));
+					double diff = minus(part.at[u], point[j + v + u]);
 					sum = __dadd_rn(sum, __dmul_rn(diff, diff));
 				}
 			}
 		} else {
 			for (int v = 0; v < count; v++) {
-				double diff = __dsub_rn(f64(x[j + v]), f64(point[j + v]));
+				double diff = minus(x[j + v], point[j + v]);
 				sum = __dadd_rn(sum, __dmul_rn(diff, diff));
 			}
 		}
@@ -117,15 +115,18 @@ __device__ int first_best(double score, int member)
 __device__ void average(const Args &a, int p, Mat<const SRC> rows, const int *members, int n, double *mean)
 {
 	int bad = a.n;
-	for (int j = lane_id(); j < a.d; j += WARP) {
-		double sum = 0;
+	for (int j = lane_id() * SOME; j < a.d; j += WARP * SOME) {
+		double sum[SOME] = {};
 		for (int i = 0; i < n; i++) {
-			SRC x = rows.row(members[i])[j];
-			if (!(fabsf(f32(x)) < INF))
-				bad = min(bad, members[i]);
-			sum = __dadd_rn(sum, f64(x));
+			Vec<SRC, SOME> x = *(const Vec<SRC, SOME> *)(rows.row(members[i]) + j);
+			for (int v = 0; v < SOME; v++) {
+				if (!(fabsf(f32(x.at[v])) < INF))
+					bad = min(bad, members[i]);
+				sum[v] = __dadd_rn(sum[v], scaled(x.at[v]) * SCALE);
+			}
 		}
-		mean[j] = __ddiv_rn(sum, n);
+		for (int v = 0; v < SOME; v++)
+			mean[j + v] = __ddiv_rn(sum[v], n);
 	}
 	if (bad < a.n)
 		atomicMin(a.bad + p, bad);

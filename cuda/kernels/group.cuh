@@ -36,20 +36,27 @@ __device__ inline void group_rows(const int *label, int n, int labels, int *orde
 	if (threadIdx.x == 0)
 		start[labels] = sums[blockDim.x - 1];
 	__syncthreads();
+	const int ahead = 8; // labels that a lane has under way
 	if (threadIdx.x < WARP)
-		for (int i = lane_id(); i - lane_id() < n; i += WARP) {
-			int g = i < n ? label[i] : -1;
-			u32 same = __match_any_sync(~0u, g);
-			int rank = __popc(same & ((1u << lane_id()) - 1)), place = 0;
-			if ((u32)g < (u32)labels)
-				place = cursor[g] + rank;
-			__syncwarp();
-			if ((u32)g < (u32)labels) {
-				order[place] = i;
-				if (rank == 0)
-					cursor[g] = place + __popc(same);
+		for (int from = 0; from < n; from += ahead * WARP) {
+			int own[ahead];
+			for (int j = 0; j < ahead; j++) {
+				int i = from + j * WARP + lane_id();
+				own[j] = i < n ? label[i] : -1;
 			}
-			__syncwarp();
+			for (int j = 0; j < ahead; j++) {
+				int g = own[j];
+				bool there = (u32)g < (u32)labels;
+				u32 same = __match_any_sync(~0u, g);
+				int rank = __popc(same & ((1u << lane_id()) - 1)), place = there ? cursor[g] + rank : 0;
+				__syncwarp();
+				if (there) {
+					order[place] = from + j * WARP + lane_id();
+					if (rank == 0)
+						cursor[g] = place + __popc(same);
+				}
+				__syncwarp();
+			}
 		}
 	__syncthreads();
 }

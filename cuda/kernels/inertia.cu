@@ -1,7 +1,7 @@
 // inertia[p] = Σᵢ |x[i] − centers[labels[p, i] − base[p]]|², in float32: squares
 // are added four by four, the rows in order. First apart, then inertia.
-// apart: grid (256 rows, problems), 256 threads, a row a thread, to far
-// [problems, n]. inertia: one block a problem, 256 threads; one of them adds.
+// apart: grid (256 rows, problems), 256 threads, a row a thread, VEC
+// columns at once, to far [problems, n]. inertia: one block a problem, 256 threads; one of them adds.
 #include "common.cuh"
 
 struct Args {
@@ -27,9 +27,15 @@ KERNEL apart(PARAM)
 	int j = 0;
 	for (; j + 4 <= a.d; j += 4) {
 		float square[4];
-		for (int v = 0; v < 4; v++) {
-			float d = __fsub_rn(f32(x[j + v]), c[j + v]);
-			square[v] = __fmul_rn(d, d);
+#pragma unroll
+		for (int v = 0; v < 4; v += VEC) {
+			Vec<SRC, VEC> left = *(const Vec<SRC, VEC> *)(x + j + v);
+			Vec<float, VEC> right = *(const Vec<float, VEC> *)(c + j + v);
+#pragma unroll
+			for (int u = 0; u < VEC; u++) {
+				float d = __fsub_rn(f32(left.at[u]), right.at[u]);
+				square[v + u] = __fmul_rn(d, d);
+			}
 		}
 		sum = __fadd_rn(sum, __fadd_rn(__fadd_rn(__fadd_rn(square[0], square[1]), square[2]), square[3]));
 	}

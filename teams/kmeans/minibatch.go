@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 
 	"blitzen/device"
 )
@@ -50,6 +51,7 @@ func (f *fit) train(ctx context.Context, rng *mt19937) error {
 		return t.scratch.Err()
 	}
 	f.result.Steps, f.result.Iterations = make([]int, f.heads), make([]int, f.heads)
+	t.draw()
 	for step := 1; slices.ContainsFunc(t.of, func(h head) bool { return !h.done }); step++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -62,8 +64,11 @@ func (f *fit) train(ctx context.Context, rng *mt19937) error {
 	return nil
 }
 
+// step takes a step with the batches that were drawn, and draws the next ones:
+// while the device works if no head may need words of its stream for anything
+// else.
 func (t *trainer) step(step int) error {
-	if err := t.draw(); err != nil {
+	if err := t.give(); err != nil {
 		return err
 	}
 	err := t.dev.Run(func(o *device.Ops) {
@@ -73,17 +78,23 @@ func (t *trainer) step(step int) error {
 	if err != nil {
 		return err
 	}
-	inertia, err := device.Read[float32](t.dev, t.inertia)
-	if err == nil {
-		err = t.finite(inertia)
+	pending := t.dev.Fetch(t.inertia)
+	looking := slices.ContainsFunc(t.of, func(h head) bool { return !h.done && h.looks })
+	if !looking {
+		t.draw()
 	}
-	if err != nil {
+	inertia := make([]float32, t.heads)
+	if err := device.Collect(pending, inertia); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(t.of, func(h head) bool { return !h.done && h.looks }) {
+	if err := t.finite(inertia); err != nil {
+		return err
+	}
+	if looking {
 		if err := t.reassign(); err != nil {
 			return err
 		}
+		t.draw()
 	}
 	for h := range t.of {
 		if head := &t.of[h]; !head.done {
@@ -95,9 +106,27 @@ func (t *trainer) step(step int) error {
 	return nil
 }
 
-// draw draws the batches, bs rows with replacement, and tells the device.
-func (t *trainer) draw() error {
+// draw draws a batch of bs rows, with replacement, from every stream in use.
+func (t *trainer) draw() {
 	drawn := map[*stream]bool{}
+	var streams sync.WaitGroup
+	for _, head := range t.of {
+		s := head.stream
+		if head.done || drawn[s] {
+			continue
+		}
+		drawn[s] = true
+		streams.Go(func() {
+			for i := range s.batch {
+				s.batch[i] = t.cdf.draw(&s.rng)
+			}
+		})
+	}
+	streams.Wait()
+}
+
+// give tells the device the batches and which heads go on.
+func (t *trainer) give() error {
 	live := make([]int32, t.heads)
 	for h := range t.of {
 		head := &t.of[h]
@@ -105,12 +134,6 @@ func (t *trainer) draw() error {
 			continue
 		}
 		live[h] = 1
-		if s := head.stream; !drawn[s] {
-			drawn[s] = true
-			for i := range s.batch {
-				s.batch[i] = t.cdf.draw(&s.rng)
-			}
-		}
 		copy(t.rows[h*t.bs:], head.stream.batch)
 		head.since += t.bs
 		if head.looks = head.empty || head.since >= 10*t.k; head.looks {
