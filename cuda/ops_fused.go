@@ -76,7 +76,7 @@ func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
 }
 
 // rotateVector is how many neighbours a thread takes; false where the tensors
-// differ in type.
+// differ in type, or more columns are normalised than a block has room for.
 func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
 	ts := []*device.Tensor{a.Q}
 	for _, t := range []*device.Tensor{a.K, a.V, a.Turned, a.Keys, a.Values} {
@@ -88,9 +88,12 @@ func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
 		}
 		ts = append(ts, t)
 	}
+	if a.Norm.Gamma != nil {
+		ts = append(ts, a.Norm.Gamma)
+	}
 	vector = vectorOf(16/a.Q.DType.Size(), ts...)
-	for a.Q.Shape[2]/2%vector != 0 || a.K.Shape[2]%vector != 0 {
+	for a.Q.Shape[2]/2%vector != 0 {
 		vector /= 2
 	}
-	return vector, true
+	return vector, a.K.Shape[2]-a.Q.Shape[2] <= 2*512*vector // PIECES of kernels/rotate_append.cu
 }

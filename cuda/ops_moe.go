@@ -33,7 +33,10 @@ func (k *kernels) Router(a device.RouterArgs) error {
 	if a.Normalize {
 		args.normalize = 1
 	}
-	return launch(c, "router", k.early(blocks(tokens, 64)), 4*(experts+a.Groups), &args)
+	if each := ceil(experts, 32); a.Groups == 1 && each <= 8 && args.k <= 32 {
+		return launch(c.set("EACH", each), "choose", k.early(blocks(tokens, 32)), 0, &args)
+	}
+	return launch(c.set("EACH", 0), "router", k.early(blocks(tokens, 64)), 4*(experts+a.Groups), &args)
 }
 
 // expert is a row of the table that kernels find experts' weights in.
@@ -104,17 +107,18 @@ func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
 	}
 	vector := vectorOf(16/a.Experts[0].Down.Parts[0].DType.Size(), w...)
 	const threads, outs = 512, 8
-	c.set("VEC", vector).set("THREADS", threads).set("OUTS", outs)
+	c.set("VEC", vector).set("THREADS", threads).set("OUTS", outs).set("DEEP", min(6, ceil(width, 32*vector)))
 	ld := ceil(width, 8) * 8
 	args := expertsFewArgs{
 		c.mat(a.Dst), c.mat(a.X), c.mat(a.IDs), c.mat(a.Weights), c.table(a), c.scratch(4 * tokens * n * ld)[0], int64(ld),
 		int32(tokens), int32(hidden), int32(width), int32(n), int32(len(a.Experts)), 0,
 	}
 	all := blocks(min(2*k.card.multiprocessors, tokens*n*width), threads)
-	if err := launch(c, "gate_up", k.early(all), 0, &args); err != nil {
+	shared := len(a.Experts)*int(unsafe.Sizeof(expert{})) + 4*tokens*n
+	if err := launch(c, "gate_up", k.early(all), shared, &args); err != nil {
 		return err
 	}
-	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}), 4*outs*n, &args)
+	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}), shared+4*outs*n, &args)
 }
 
 func (k *kernels) expertsMany(a device.ExpertsArgs, width int) error {

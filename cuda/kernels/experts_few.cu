@@ -3,7 +3,8 @@
 // load. x [tokens, hidden]; dst [tokens, hidden]; ids, weights [tokens, k];
 // inner float32 [tokens·k, width]. Sums in float32, choices in order. Both
 // kernels have THREADS threads and fill every multiprocessor evenly: the time is
-// that of reading the weights.
+// that of reading the weights. Dynamic shared memory of both: the table, tokens·k
+// numbers, and for down OUTS·k more.
 #include "early.cuh"
 #include "expert.cuh"
 
@@ -18,35 +19,59 @@ struct Args {
 	int tokens, hidden, width, k, experts, pad; // width: of the widest
 };
 
+#define AT_ONCE 2 // loads of gate and of up
 #define FEW extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
 
-// An expert of the table; null for an id outside it.
-__device__ inline const Expert *expert(const Args &a, int t, int j)
-{
-	int id = a.ids.row(t)[j];
-	return (u32)id < (u32)a.experts ? a.table + id : nullptr;
-}
+// The chosen experts. The table, which no kernel writes, is on its way before the
+// kernel ahead has ended: where weights lie is known as soon as who is chosen.
+struct Chosen {
+	Expert *rows; // [experts]
+	int *ids;     // [tokens·k]
+	__device__ Chosen(const Args &a, u8 *shared) : rows((Expert *)shared), ids((int *)(rows + a.experts))
+	{
+		for (int i = threadIdx.x; i < a.experts * (int)(sizeof(Expert) / 8); i += THREADS)
+			((u64 *)rows)[i] = ((const u64 *)a.table)[i];
+		wait_for_previous();
+		for (int i = threadIdx.x; i < a.tokens * a.k; i += THREADS)
+			ids[i] = a.ids.row(i / a.k)[i % a.k];
+		__syncthreads();
+	}
+	// Null for an id outside the table.
+	__device__ const Expert *at(const Args &a, int choice) const
+	{
+		int id = ids[choice];
+		return (u32)id < (u32)a.experts ? rows + id : nullptr;
+	}
+};
 
 // inner = silu(gate·x)·(up·x). Any grid: warps take outputs in turn.
 FEW gate_up(PARAM)
 {
+	extern __shared__ __align__(16) u8 memory[];
 	let_next_start();
-	wait_for_previous();
+	Chosen chosen(a, memory);
 	int outputs = a.tokens * a.k * a.width;
 	for (int i = warp_id() * gridDim.x + blockIdx.x; i < outputs; i += gridDim.x * (THREADS / WARP)) {
 		int choice = i / a.width, o = i % a.width, t = choice / a.k;
-		const Expert *e = expert(a, t, choice % a.k);
+		const Expert *e = chosen.at(a, choice);
 		if (!e || o >= e->width)
 			continue;
 		const W *gate = e->gate + o * e->gateLD, *up = e->up + o * e->upLD;
 		const SRC *x = a.x.row(t);
 		float g = 0, u = 0;
-#pragma unroll 2
-		for (int d = lane_id() * VEC; d < a.hidden; d += WARP * VEC) {
-			Vec<W, VEC> p = *(const Vec<W, VEC> *)(gate + d), q = *(const Vec<W, VEC> *)(up + d);
-			Vec<SRC, VEC> v = *(const Vec<SRC, VEC> *)(x + d);
-			for (int j = 0; j < VEC; j++)
-				g += f32(v.at[j]) * f32(p.at[j]), u += f32(v.at[j]) * f32(q.at[j]);
+		for (int at = lane_id() * VEC; at < a.hidden; at += AT_ONCE * WARP * VEC) {
+			Vec<W, VEC> p[AT_ONCE], q[AT_ONCE];
+#pragma unroll
+			for (int n = 0; n < AT_ONCE; n++)
+				if (int d = at + n * WARP * VEC; d < a.hidden)
+					p[n] = stream<W, VEC>(gate + d), q[n] = stream<W, VEC>(up + d);
+#pragma unroll
+			for (int n = 0; n < AT_ONCE; n++)
+				if (int d = at + n * WARP * VEC; d < a.hidden) {
+					Vec<SRC, VEC> v = *(const Vec<SRC, VEC> *)(x + d);
+					for (int j = 0; j < VEC; j++)
+						g += f32(v.at[j]) * f32(p[n].at[j]), u += f32(v.at[j]) * f32(q[n].at[j]);
+				}
 		}
 		g = warp_sum(g) + bias_at(e->gateBias, o), u = warp_sum(u) + bias_at(e->upBias, o);
 		if (lane_id() == 0)
@@ -54,27 +79,35 @@ FEW gate_up(PARAM)
 	}
 }
 
-// dst += Σⱼ weights·(down·inner). Grid: (blocks of OUTS outputs, tokens); OUTS·k
-// floats of dynamic shared memory. Warps take outputs of choices in turn.
+// dst += Σⱼ weights·(down·inner). Grid: (blocks of OUTS outputs, tokens). Warps take
+// outputs of choices in turn, DEEP loads at once.
 FEW down(PARAM)
 {
+	extern __shared__ __align__(16) u8 memory[];
 	let_next_start();
-	wait_for_previous();
-	extern __shared__ float part[]; // [k][OUTS]
+	Chosen chosen(a, memory);
+	float *part = (float *)(chosen.ids + a.tokens * a.k); // [k][OUTS]
 	int t = blockIdx.y, first = blockIdx.x * OUTS;
 	for (int i = warp_id(); i < OUTS * a.k; i += THREADS / WARP) {
 		int j = i / OUTS, o = first + i % OUTS;
-		const Expert *e = expert(a, t, j);
+		const Expert *e = chosen.at(a, t * a.k + j);
 		float s = 0;
 		if (e && o < a.hidden) {
 			const W *w = e->down + o * e->downLD;
 			const float *x = a.inner + (t * a.k + j) * a.innerLD;
-#pragma unroll 4
-			for (int d = lane_id() * VEC; d < e->width; d += WARP * VEC) {
-				Vec<W, VEC> p = *(const Vec<W, VEC> *)(w + d);
-				Vec<float, VEC> v = *(const Vec<float, VEC> *)(x + d);
-				for (int c = 0; c < VEC; c++)
-					s += v.at[c] * f32(p.at[c]);
+			for (int at = lane_id() * VEC; at < e->width; at += DEEP * WARP * VEC) {
+				Vec<W, VEC> p[DEEP];
+#pragma unroll
+				for (int n = 0; n < DEEP; n++)
+					if (int d = at + n * WARP * VEC; d < e->width)
+						p[n] = stream<W, VEC>(w + d);
+#pragma unroll
+				for (int n = 0; n < DEEP; n++)
+					if (int d = at + n * WARP * VEC; d < e->width) {
+						Vec<float, VEC> v = *(const Vec<float, VEC> *)(x + d);
+						for (int c = 0; c < VEC; c++)
+							s += v.at[c] * f32(p[n].at[c]);
+					}
 			}
 			s = a.weights.row(t)[j] * (warp_sum(s) + bias_at(e->downBias, o));
 		}

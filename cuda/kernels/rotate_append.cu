@@ -5,8 +5,11 @@
 // Grid: one block a token, 512 threads; 2·half floats of dynamic shared memory.
 // q, turned [tokens, heads, 2·half]; k [tokens, kv, dk]; v [tokens, kv, dv] or
 // null; keys, values [kv, capacity, d]; slots [kv, mapped], mapped 0 for none. A
-// slot outside the cache is not written. VEC neighbouring pairs a thread.
+// slot outside the cache is not written. VEC neighbouring pairs a thread; at most
+// PIECES · 512 · VEC columns are normalised.
 #include "early.cuh"
+
+#define PIECES 2
 
 struct Args {
 	Cube<DST> q, k, v, turned;
@@ -43,15 +46,20 @@ extern "C" __global__ void __launch_bounds__(512) rotate_append(PARAM)
 	// a rule it is the same.
 	int early = now(a.pos + t);
 	turn(early);
+	int pieces = a.half / VEC, before = a.dk - 2 * a.half;
+	Vec<GAMMA, VEC> gamma[PIECES];
+#pragma unroll
+	for (int n = 0; n < PIECES; n++)
+		if (int i = (n * blockDim.x + threadIdx.x) * VEC; a.gamma && i < before)
+			gamma[n] = *(const Vec<GAMMA, VEC> *)(a.gamma + i);
 	wait_for_previous();
 	int pos = now(a.pos + t);
 	if (pos != early)
 		turn(pos);
 	__syncthreads();
 	auto slot_of = [&](int h) { return (u32)pos < (u32)a.mapped ? a.slots.row(h)[pos] : pos; };
-	int pieces = a.half / VEC, before = a.dk - 2 * a.half;
 	int queries = a.heads * pieces, keys = queries + a.kv * pieces, values = keys + (a.v.p ? a.kv * (a.dv / VEC) : 0);
-	for (int i = threadIdx.x; i < values; i += blockDim.x) {
+	for (int i = blockDim.x - 1 - threadIdx.x; i < values; i += blockDim.x) { // the first threads have a norm to make
 		if (i < keys) {
 			bool key = i >= queries;
 			int at = key ? i - queries : i, h = at / pieces, pair = at % pieces * VEC;
@@ -84,25 +92,27 @@ extern "C" __global__ void __launch_bounds__(512) rotate_append(PARAM)
 	}
 	for (int h = 0; before > 0 && h < a.kv; h++) {
 		DST *x = a.k.row(t, h);
-		float scale = 1;
-		if (a.gamma) {
-			float sum = 0;
-			for (int i = threadIdx.x * VEC; i < before; i += blockDim.x * VEC) {
-				Vec<DST, VEC> v = *(Vec<DST, VEC> *)(x + i);
+		Vec<DST, VEC> v[PIECES];
+		float sum = 0, scale = 1;
+#pragma unroll
+		for (int n = 0; n < PIECES; n++)
+			if (int i = (n * blockDim.x + threadIdx.x) * VEC; i < before) {
+				v[n] = *(Vec<DST, VEC> *)(x + i);
 				for (int j = 0; j < VEC; j++)
-					sum += f32(v.at[j]) * f32(v.at[j]);
+					sum += f32(v[n].at[j]) * f32(v[n].at[j]);
 			}
+		if (a.gamma)
 			scale = 1 / sqrtf(block_sum(sum, shared) / before + a.eps);
-		}
 		int slot = slot_of(h);
-		for (int i = threadIdx.x * VEC; i < before; i += blockDim.x * VEC) {
-			Vec<DST, VEC> v = *(Vec<DST, VEC> *)(x + i);
-			if (a.gamma)
-				for (int j = 0; j < VEC; j++)
-					v.at[j] = to<DST>(f32(v.at[j]) * scale * f32(a.gamma[i + j]));
-			*(Vec<DST, VEC> *)(x + i) = v;
-			if ((u32)slot < (u32)a.capacity)
-				*(Vec<DST, VEC> *)(a.keys.row(h, slot) + i) = v;
-		}
+#pragma unroll
+		for (int n = 0; n < PIECES; n++)
+			if (int i = (n * blockDim.x + threadIdx.x) * VEC; i < before) {
+				if (a.gamma)
+					for (int j = 0; j < VEC; j++)
+						v[n].at[j] = to<DST>(f32(v[n].at[j]) * scale * f32(gamma[n].at[j]));
+				*(Vec<DST, VEC> *)(x + i) = v[n];
+				if ((u32)slot < (u32)a.capacity)
+					*(Vec<DST, VEC> *)(a.keys.row(h, slot) + i) = v[n];
+			}
 	}
 }
