@@ -59,7 +59,7 @@ func TestEvaluate(t *testing.T) {
 func TestEvaluateKilled(t *testing.T) {
 	dir := t.TempDir()
 	args := func(file string) []string {
-		return small("--samples", "50", "--budget", "16,32,64", "-n", "6", "-o", filepath.Join(dir, file))
+		return small("--tasks", "access_1", "--length", "90", "--samples", "50", "--budget", "8,16,32", "-n", "3", "-o", filepath.Join(dir, file))
 	}
 	whole := answer(t, "", args("whole")...)
 	want := read(t, dir+"/whole")
