@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"blitzen/attention"
+	sampling "blitzen/attention/sampled"
 	"blitzen/attention/santapp"
 	"blitzen/decode"
 	"blitzen/device"
@@ -82,6 +86,44 @@ func TestBudgetCoversAll(t *testing.T) {
 		}
 		if a := s.Access(); a.Rows+a.Suffix != a.Dense || a.Dense != exact.Dense || a.Routed == 0 {
 			t.Errorf("%v: access %+v with all teams drawn, dense %+v", parents, a, exact)
+		}
+	}
+}
+
+// What goes beyond the paper: a prompt below MinContext is exact attention, bit
+// for bit, and no teams are built; DenseLayers are read in full, the others
+// sampled.
+func TestBeyondPaper(t *testing.T) {
+	dev := modeltest.Host(t)
+	m := load(t, dev, needle, 512)
+	s := reader(t, dev, m)
+	dense, ids := logits(t, s, modeltest.Dense(dev, m), nil)
+	exact := s.Access()
+	cfg := santapp.Config{Config: teams.Config{ParentSize: 16, Representatives: 4}, Budget: 16, Parents: teams.KMeans, Seed: 3}
+	short := cfg
+	short.MinContext = len(s.Tokens()) + 1
+	got, _ := logits(t, s, func(c *kvcache.Cache) (attention.Backend, error) {
+		return santapp.Build(context.Background(), dev, c, short, func(int, int) { t.Error("teams are built") })
+	}, nil)
+	for i := range dense {
+		if !slices.EqualFunc(got[i], dense[i], func(a, b float32) bool { return floatBits(a) == floatBits(b) }) {
+			t.Errorf("step %d: other logits than dense below the minimal context", i)
+		}
+	}
+	layers := len(m.CacheSpec())
+	var err error
+	cfg.DenseLayers, err = sampling.ParseLayers(fmt.Sprintf("0-%d", layers-2))
+	modeltest.Check(t, err)
+	logits(t, s, build(dev, m, cfg), ids)
+	a, one := s.Access(), exact.Dense/int64(layers)
+	if a.Dense != exact.Dense || a.Rows+a.Suffix <= one*int64(layers-1) || a.Rows+a.Suffix >= exact.Dense || a.Routed == 0 {
+		t.Errorf("access %+v with all layers dense but one, %+v with all", a, exact)
+	}
+	for list, want := range map[string]string{fmt.Sprintf("0-%d", layers-1): "leaves no layer to sample", strconv.Itoa(layers): "the model has layers 0 to"} {
+		cfg.DenseLayers, err = sampling.ParseLayers(list)
+		modeltest.Check(t, err)
+		if err := s.Build(build(dev, m, cfg)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--dense-layers %s: %v, want %q", list, err, want)
 		}
 	}
 }
