@@ -245,6 +245,25 @@ func (a attentionFlags) beyondPaper() (sampled.BeyondPaper, error) {
 	return sampled.BeyondPaper{MinContext: a.minContext, DenseLayers: layers}, asUsage(err)
 }
 
+// checkLayers refuses --dense-layers that a model of so many layers lacks, or
+// that leave none.
+func (a attentionFlags) checkLayers(layers int) error {
+	set, err := a.beyondPaper()
+	all := true
+	for i := range layers {
+		all = all && set.DenseLayers.Has(i)
+	}
+	switch {
+	case err != nil || !a.groupsKeys():
+		return err
+	case !set.DenseLayers.Within(layers):
+		return usagef("--dense-layers %v: the model has layers 0 to %d", set.DenseLayers, layers-1)
+	case all:
+		return usagef("--dense-layers %v are all layers: use dense attention", set.DenseLayers)
+	}
+	return nil
+}
+
 func (a attentionFlags) checkCluster() error {
 	if a.cluster != "latent" && a.cluster != "row" {
 		return usagef("--cluster %q: want one of latent, row", a.cluster)

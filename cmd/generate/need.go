@@ -104,6 +104,9 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 	}
 	for _, a := range attention {
 		l.lastQueries = max(l.lastQueries, a.probes())
+		if err := a.checkLayers(len(l.specs)); err != nil {
+			return need{}, err
+		}
 	}
 	for {
 		n, err := l.count(s.dtype, rows, context)
