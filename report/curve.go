@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,15 +35,7 @@ type Point struct {
 
 // sorted are the points from left to right.
 func (s Series) sorted() []Point {
-	return slices.SortedFunc(slices.Values(s.Points), func(a, b Point) int {
-		switch {
-		case a.X < b.X:
-			return -1
-		case a.X > b.X:
-			return 1
-		}
-		return 0
-	})
+	return slices.SortedFunc(slices.Values(s.Points), func(a, b Point) int { return cmp.Compare(a.X, b.X) })
 }
 
 // bounds are the values that the axes must show.

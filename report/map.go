@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -73,43 +74,49 @@ func (m *Map) tables() mapTables {
 	t := mapTables{Layers: Table{Head: []string{"layer", "on the prompt %"}}, Tokens: Table{Head: []string{"place", "token", "attention %"}}}
 	if m.Reads != nil {
 		t.Layers.Head = append(t.Layers.Head, "rows read %", "attention on rows read %")
-		t.Tokens.Head = append(t.Tokens.Head, "read %")
+		t.Tokens.Head = append(t.Tokens.Head, "read %", "attention not read %")
 	}
 	if m.Errors != nil {
 		t.Layers.Head = append(t.Layers.Head, "output error %")
 	}
-	total := make([]float64, len(m.Tokens))
-	for i, layer := range m.Mass {
+	for i := range m.Mass {
 		t.Layers.Rows = append(t.Layers.Rows, m.layerRow(i))
-		for token, v := range layer {
-			total[token] += v / float64(len(m.Mass))
-		}
 	}
-	order := make([]int, len(total))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case total[a] > total[b]:
-			return -1
-		case total[a] < total[b]:
-			return 1
-		}
-		return 0
-	})
-	for _, token := range order[:min(mostRows, len(order))] {
-		row := []string{fmt.Sprint(token), strconv.Quote(m.Tokens[token]), fmt.Sprintf("%.3f", 100*total[token])}
-		if m.Reads != nil {
-			share := 0.0
-			for _, layer := range m.Reads {
-				share += layer[token] / float64(len(m.Reads))
-			}
-			row = append(row, fmt.Sprintf("%.1f", 100*share))
-		}
-		t.Tokens.Rows = append(t.Tokens.Rows, row)
+	for _, token := range m.most() {
+		t.Tokens.Rows = append(t.Tokens.Rows, m.tokenRow(token))
 	}
 	return t
+}
+
+// overLayers is the mean over layers of what of says about each.
+func (m *Map) overLayers(of func(layer int) float64) float64 {
+	sum := 0.0
+	for i := range m.Mass {
+		sum += of(i)
+	}
+	return sum / float64(len(m.Mass))
+}
+
+// most are the tokens that have most of exact attention, the first first.
+func (m *Map) most() []int {
+	mass := make([]float64, len(m.Tokens))
+	order := make([]int, len(m.Tokens))
+	for token := range mass {
+		mass[token], order[token] = m.overLayers(func(i int) float64 { return m.Mass[i][token] }), token
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(mass[b], mass[a]) })
+	return order[:min(mostRows, len(order))]
+}
+
+func (m *Map) tokenRow(token int) []string {
+	mass := m.overLayers(func(i int) float64 { return m.Mass[i][token] })
+	row := []string{fmt.Sprint(token), strconv.Quote(m.Tokens[token]), fmt.Sprintf("%.3f", 100*mass)}
+	if m.Reads != nil {
+		read := m.overLayers(func(i int) float64 { return m.Reads[i][token] })
+		missed := m.overLayers(func(i int) float64 { return m.Mass[i][token] * (1 - m.Reads[i][token]) })
+		row = append(row, fmt.Sprintf("%.1f", 100*read), fmt.Sprintf("%.3f", 100*missed))
+	}
+	return row
 }
 
 // layerRow sums up a layer: what exact attention has on the prompt, how many

@@ -339,3 +339,19 @@ func TestStyles(t *testing.T) {
 		seen[class+marker] = true
 	}
 }
+
+// Two layers and three tokens, by hand.
+func TestMapTables(t *testing.T) {
+	m := &Map{Tokens: []string{"a", "b\n", "c"}, Mass: [][]float64{{0.1, 0.5, 0.2}, {0.3, 0.3, 0.2}}, Reads: [][]float64{{1, 0.5, 0}, {1, 1, 1}}, Errors: []float64{0.25, 0}}
+	got := m.tables()
+	layers := [][]string{{"0", "80.0", "50.0", "43.8", "25.00"}, {"1", "80.0", "100.0", "100.0", "0.00"}}
+	tokens := [][]string{{"1", `"b\n"`, "40.000", "75.0", "12.500"}, {"0", `"a"`, "20.000", "100.0", "0.000"}, {"2", `"c"`, "20.000", "50.0", "10.000"}}
+	if fmt.Sprint(got.Layers.Rows) != fmt.Sprint(layers) || fmt.Sprint(got.Tokens.Rows) != fmt.Sprint(tokens) {
+		t.Errorf("%v\n%v", got.Layers.Rows, got.Tokens.Rows)
+	}
+	for _, table := range []Table{got.Layers, got.Tokens} {
+		if len(table.Head) != len(table.Rows[0]) {
+			t.Errorf("%d heads for %d cells", len(table.Head), len(table.Rows[0]))
+		}
+	}
+}

@@ -51,7 +51,8 @@ type Summary struct {
 	RMSLogit Estimate `json:"rms_logit_error"` // over vocabulary and steps
 }
 
-// enough is the number of steps that standard errors take at least.
+// enough is the number of steps that standard errors take at least, but for that
+// of a share.
 const enough = 11
 
 // Summarize sums up steps. Of none everything is 0.
@@ -84,7 +85,7 @@ func Summarize(steps []Step) Summary {
 		}
 	}
 	s.SameTop.Value = min(s.SameTop.Value, 1)
-	if n >= enough {
+	if n > 1 {
 		s.SameTop.Error = math.Sqrt(s.SameTop.Value * (1 - s.SameTop.Value) / float64(n-1))
 	}
 	return s
