@@ -69,9 +69,9 @@ func (a attentionFlags) label() string {
 	case a.clustersKeys():
 		return fmt.Sprintf("%s (B %d%s, S %d%s)", a.name, a.block, row, a.budget, a.beyond())
 	case a.name == "santa" && a.draw == "systematic":
-		return fmt.Sprintf("santa (systematic, S %d)", a.budget)
+		return fmt.Sprintf("santa (systematic, S %d%s)", a.budget, a.beyond())
 	case a.name == "santa":
-		return fmt.Sprintf("santa (S %d)", a.budget)
+		return fmt.Sprintf("santa (S %d%s)", a.budget, a.beyond())
 	}
 	return a.name
 }
@@ -128,7 +128,7 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	if a.name == "santa" {
 		r.Draw = a.draw
 	}
-	if set, err := a.beyondPaper(); err == nil && a.groupsKeys() {
+	if set, err := a.beyondPaper(); err == nil && a.samples() {
 		r.MinContext, r.DenseLayers = set.MinContext, set.DenseLayers.String()
 	}
 	if a.groupsKeys() && access.Vectors == 1 { // a latent cache
