@@ -141,6 +141,9 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	}
 	for done := 0; done < len(ids); {
 		n, at := min(s.chunkRows(), len(ids)-done), s.prompt+done
+		if first := len(ids) - probes; done < first {
+			n = min(n, first-done) // the others may be read in a faster way
+		}
 		attn := s.reader(done, n, len(ids)-probes)
 		if err := s.chunk(ids[done:done+n], at, stoppable{attn, ctx}); err != nil {
 			return fmt.Errorf("prefill at token %d: %w", at, err)
@@ -161,13 +164,13 @@ func (s *Session) Prefill(ctx context.Context, ids []int32, progress func(done, 
 	return nil
 }
 
-// reader is exact attention for n prompt tokens from start on, which keeps the
-// queries of those from first on.
+// reader is exact attention for n prompt tokens from start on, none or all of
+// them from first on, which keeps the queries of the latter.
 func (s *Session) reader(start, n, first int) attention.Backend {
 	if start+n <= first {
 		return s.prefill
 	}
-	return record.NewQueries(s.prefill, s.cache, max(first-start, 0), max(start-first, 0))
+	return record.NewQueries(s.prefill, s.cache, start-first)
 }
 
 // stoppable is exact attention that ends a prefill between layers when ctx
