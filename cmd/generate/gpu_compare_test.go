@@ -22,8 +22,7 @@ func TestGPUCompare(t *testing.T) {
 	}{
 		{tiny + "qwen2_tied_gqa", "f32", 1e-6, []string{"--prompt-ids", ids}},
 		{tiny + "dsv2_lite", "f32", 1e-6, []string{"--prompt-ids", ids}},
-		{needle, "bf16", 1e-3, []string{"--length", "1024", "--codes", "4"}},
-		{models + "needle-dsv2", "bf16", 1e-3, []string{"--length", "1024", "--codes", "4"}},
+		{needle, "bf16", 1e-3, []string{"--length", "512", "--codes", "2"}},
 	} {
 		args := append([]string{c.model, "--device", "cuda", "--dtype", c.dtype, "-n", "12", "--ignore-eos"}, c.prompt...)
 		all := compare(t, append(args, "--budget", "8192")...)
@@ -35,11 +34,9 @@ func TestGPUCompare(t *testing.T) {
 			t.Errorf("%s, %s: control %+v", c.model, c.dtype, all.Control)
 		}
 		page := t.TempDir() + "/page.html"
-		for _, method := range []string{"santapp", "santa"} {
-			few := compare(t, append(args, "--budget", "4", "--b", method, "--control=false", "--report", page)...)
-			if few.Seeds[0].Divergence.KLD.Maximum < 1e-5 || slices.Min(few.Seeds[0].OutputErrors) < 1e-3 || len(read(t, page)) < 10_000 {
-				t.Errorf("%s, %s: %s: %+v", c.model, c.dtype, method, few.Seeds[0])
-			}
+		few := compare(t, append(args, "--budget", "4", "--control=false", "--report", page)...)
+		if few.Seeds[0].Divergence.KLD.Maximum < 1e-5 || slices.Min(few.Seeds[0].OutputErrors) < 1e-3 || len(read(t, page)) < 10_000 {
+			t.Errorf("%s, %s: one team: %+v", c.model, c.dtype, few.Seeds[0])
 		}
 		t.Logf("%s, %s: control %+v", c.model, c.dtype, all.Control.Divergence)
 	}
