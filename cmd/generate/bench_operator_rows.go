@@ -228,6 +228,9 @@ func (r *operatorBench) paper(o *bench.Operator, drawn []int) error {
 		}
 	}
 	r.noteTeams(o)
+	if r.peer != nil {
+		r.notes = append(r.notes, "Those of "+r.peer.Name+" are taken in one piece of a round, after or before the others, in a process of its own.")
+	}
 	r.notes = append(r.notes, fmt.Sprintf(
 		"%d rounds of %d warm-ups and %d observations a method, by turns, the first method reversed from round to round; 512 MiB read and written before each; %s (fp16 is no type of the device), no suffix, no graph, the device's clock. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
 		r.rounds, bench.PaperWarm, bench.PaperObservations, r.on.DType, bench.Resamples, paperSpeedup))
