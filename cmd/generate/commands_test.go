@@ -88,6 +88,14 @@ func TestInspectJSON(t *testing.T) {
 	}
 }
 
+// Weights kept in another type than the device's are named.
+func TestInspectInt8(t *testing.T) {
+	out := answer(t, "", "inspect", "--json", "--quantize", "int8", needle).out
+	if strings.Count(out, `"weights_type":"int8"`) != 2 {
+		t.Error(out)
+	}
+}
+
 // The flags of a prompt count for a made one too.
 func TestComparePromptFlags(t *testing.T) {
 	length := regexp.MustCompile(`read the prompt, (\d+) tokens`)

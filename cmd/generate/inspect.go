@@ -89,6 +89,7 @@ type deviceNeed struct {
 	Device    string `json:"device"`
 	DType     string `json:"dtype"`
 	Weights   int64  `json:"weights_bytes"`
+	Kind      string `json:"weights_type,omitempty"` // where it is not dtype
 	Cache     int64  `json:"cache_bytes"`
 	Scratch   int64  `json:"scratch_bytes"`
 	Rows      int    `json:"prefill_chunk"`
@@ -120,7 +121,7 @@ func (l *loaded) inspect(context int) (*inspection, error) {
 			return nil, err
 		}
 		d := deviceNeed{
-			Device: s.name, DType: strings.ToLower(s.dtype.String()), Weights: n.weights, Cache: n.cache(), Scratch: n.scratch, Rows: n.rows,
+			Device: s.name, DType: strings.ToLower(s.dtype.String()), Weights: n.weights, Kind: strings.TrimSpace(n.kind), Cache: n.cache(), Scratch: n.scratch, Rows: n.rows,
 			Workspace: n.workspace, Total: n.total(), Free: s.free, Memory: s.total, need: n,
 		}
 		if s.total > 0 {
