@@ -52,6 +52,20 @@ func (w *wall) Laps() ([]time.Duration, error) {
 
 func (w *wall) Close() error { return nil }
 
+// observe runs work, timed if it counts.
+func observe(watch device.Stopwatch, work func() error, counts bool) error {
+	if !counts {
+		return work()
+	}
+	if err := watch.Start(); err != nil {
+		return err
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	return watch.Stop()
+}
+
 // Microseconds of durations.
 func Microseconds(ds []time.Duration) []float64 {
 	out := make([]float64, len(ds))

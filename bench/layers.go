@@ -5,10 +5,10 @@ import "blitzen/device"
 // Timing is a time in microseconds and the half distance of its quartiles.
 type Timing struct{ Median, Spread float64 }
 
-// TimeLayers times attention inside a row of layers: a recorded step that issues every
-// layer, several times where layers are few, since a step's begin takes
-// microseconds itself. Every layer is cold when its turn comes, if all together
-// read more than caches hold.
+// TimeLayers times attention inside a row of layers: a recorded step that issues
+// every layer, several times where layers are few, since that a step begins
+// takes microseconds itself. Every layer is cold when its turn comes, if all
+// together read more than caches hold.
 func (o *Operator) TimeLayers(watch device.Stopwatch, replays int, issue func(ops *device.Ops, layer int)) (Timing, error) {
 	const calls = 64 // in a step, about
 	rounds := max(1, calls/len(o.sets))
@@ -29,7 +29,7 @@ func (o *Operator) TimeLayers(watch device.Stopwatch, replays int, issue func(op
 	defer recorded.Close()
 	const warm = 3
 	for i := range warm + replays {
-		if err := observeStep(watch, recorded, i >= warm); err != nil {
+		if err := observe(watch, recorded.Run, i >= warm); err != nil {
 			return Timing{}, err
 		}
 	}
@@ -42,19 +42,6 @@ func (o *Operator) TimeLayers(watch device.Stopwatch, replays int, issue func(op
 		times[i] /= float64(rounds * len(o.sets))
 	}
 	return Summary(times), nil
-}
-
-func observeStep(watch device.Stopwatch, s device.Step, counts bool) error {
-	if !counts {
-		return s.Run()
-	}
-	if err := watch.Start(); err != nil {
-		return err
-	}
-	if err := s.Run(); err != nil {
-		return err
-	}
-	return watch.Stop()
 }
 
 // Summary is the median of times and half the distance of their quartiles.

@@ -76,7 +76,10 @@ func (p Paired) Measure(watch device.Stopwatch, methods []Method) (Rounds, error
 func (p Paired) byTurns(watch device.Stopwatch, methods []Method, turns []int, laps [][]time.Duration) error {
 	for i := range p.Warm + p.Observations {
 		for _, m := range turns {
-			if err := p.observe(watch, methods[m].Run, i >= p.Warm); err != nil {
+			if err := p.Evict(); err != nil {
+				return err
+			}
+			if err := observe(watch, methods[m].Run, i >= p.Warm); err != nil {
 				return err
 			}
 		}
@@ -87,22 +90,6 @@ func (p Paired) byTurns(watch device.Stopwatch, methods []Method, turns []int, l
 		laps[m] = append(laps[m], lap)
 	}
 	return err
-}
-
-func (p Paired) observe(watch device.Stopwatch, run func() error, counts bool) error {
-	if err := p.Evict(); err != nil {
-		return err
-	}
-	if !counts {
-		return run()
-	}
-	if err := watch.Start(); err != nil {
-		return err
-	}
-	if err := run(); err != nil {
-		return err
-	}
-	return watch.Stop()
 }
 
 // Reversed is the order of n methods in a round: up, then down, by turns.

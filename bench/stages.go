@@ -137,8 +137,10 @@ func (s *stager) round() error {
 func (s *stager) observe(u unit) ([]time.Duration, error) {
 	run := func() error { return s.dev.Run(u.issue) }
 	if !u.split {
-		p := Paired{Evict: s.cfg.Evict}
-		if err := p.observe(s.watch, run, true); err != nil {
+		if err := s.cfg.Evict(); err != nil {
+			return nil, err
+		}
+		if err := observe(s.watch, run, true); err != nil {
 			return nil, err
 		}
 		return s.watch.Laps()
