@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 MODEL ?= models/needle-qwen2
 FLAGS ?=
 
-.PHONY: setup nvrtc build demo test lint check fuzz bench clean
+.PHONY: setup nvrtc build demo test lint check fuzz bench peers clean
 
 setup: # tools, Go modules, and the static library of the tokenizer
 	@tools/setup/check.sh
@@ -45,6 +45,9 @@ fuzz: setup # every fuzz target for FUZZTIME
 
 bench: setup
 	go test -run '^$$' -bench . -benchmem ./...
+
+peers: build # on a GPU, beside PyTorch and transformers
+	@tools/cuda/compare.sh
 
 clean:
 	rm -rf bin build
