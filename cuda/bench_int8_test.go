@@ -59,26 +59,31 @@ func BenchmarkLinearInt8(b *testing.B) {
 			ws = append(ws, w)
 		}
 		x, dst := m.act(s.rows, s.in), m.act(s.rows, total)
-		b.Run(fmt.Sprintf("%s/chosen %v", s.name, d.kernels.oneShapeFor(total, s.in)), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/chosen %v", s.name, d.kernels.gemvInt8Shape(total, s.in)), func(b *testing.B) {
 			measure(b, d, sets, scale{bytes: bytes, flops: 2 * bytes * float64(s.rows)}, func(o *device.Ops) {
 				for _, w := range ws {
 					o.Linear(dst, x, w)
 				}
 			})
 		})
-		if s.rows > fewTokens {
+		if s.rows > 1 {
 			continue
 		}
-		for _, shape := range []oneShape{
-			{12, 1, 3, 4}, {12, 1, 3, 6}, {8, 2, 4, 6}, {12, 4, 3, 4}, {8, 4, 4, 6}, {8, 8, 4, 4}, {16, 8, 2, 6}, {16, 16, 2, 4},
-		} {
-			if s.rows > 1 || ceil(s.in, 64) < 2*shape.split {
+		o := normedRow{
+			dst: dst, x: m.tensor(device.F32, 1, s.in), h: m.tensor(device.BF16, 1, s.in),
+			norm: device.Norm{Gamma: m.tensor(device.BF16, s.in), Eps: 1e-6},
+		}
+		if len(s.outs) == 2 && s.outs[0] == s.outs[1] {
+			o.dst, o.gateUp = m.tensor(device.BF16, 1, s.outs[0]), dst
+		}
+		for _, shape := range []oneShape{{12, 4, 3, 4}, {8, 4, 4, 4}} {
+			if o.gateUp != nil && shape.warps/shape.split%2 != 0 {
 				continue
 			}
-			b.Run(fmt.Sprintf("%s/%v", s.name, shape), func(b *testing.B) {
-				measure(b, d, sets, scale{bytes: bytes}, func(o *device.Ops) {
-					for _, w := range ws {
-						if err := d.kernels.gemvInt8One(oneRow{dst: dst, x: x, w: w}, shape); err != nil {
+			b.Run(fmt.Sprintf("%s/norm, SwiGLU %v, %v", s.name, o.gateUp != nil, shape), func(b *testing.B) {
+				measure(b, d, sets, scale{bytes: bytes}, func(*device.Ops) {
+					for _, o.w = range ws {
+						if err := d.kernels.gemvInt8One(o, shape); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -116,7 +121,7 @@ func BenchmarkExpertsInt8(b *testing.B) {
 		}
 	}
 	for _, shape := range []expertsOneShape{
-		oneInt8, {8, 2, 4, 3, 2, 4}, {8, 4, 3, 4, 3, 4}, {8, 2, 3, 4, 2, 6}, {8, 1, 3, 4, 4, 4}, {16, 4, 2, 3, 2, 6},
+		oneInt8, {8, 4, 3, 3, 2, 6}, {8, 4, 2, 4, 2, 8},
 	} {
 		b.Run(fmt.Sprint(shape), func(b *testing.B) {
 			measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
@@ -150,9 +155,9 @@ func BenchmarkLinearInt8Prompt(b *testing.B) {
 	for range cold(in * out) {
 		ws = append(ws, device.Weight{Parts: []*device.Tensor{m.bytes(out, in)}})
 	}
-	for _, rows := range []int{512, 2048} {
+	for _, rows := range []int{512} {
 		x, dst := m.act(rows, in), m.act(rows, out)
-		for _, most := range []int{8 << 20, 12 << 20, 17 << 20, 23 << 20, 34 << 20, widenMost} {
+		for _, most := range []int{17 << 20, 34 << 20, widenMost} {
 			b.Run(fmt.Sprintf("%d rows, %d M", rows, most>>20), func(b *testing.B) {
 				d.kernels.widenMost = most
 				measure(b, d, len(ws), scale{flops: 2 * float64(rows) * in * out}, func(o *device.Ops) {

@@ -61,7 +61,7 @@ func (c *call) widenExperts(a device.ExpertsArgs, s widening, from, to int, tabl
 // ahead of each matrix; how many warps of down share a choice, loads ahead.
 type expertsOneShape struct{ warps, split, blocks, depth, downSplit, downDepth int }
 
-var oneInt8 = expertsOneShape{8, 2, 3, 3, 2, 4}
+var oneInt8 = expertsOneShape{8, 4, 3, 3, 3, 4}
 
 type expertsOneArgs struct {
 	dst, x, ids, weights, table, inner      vec

@@ -75,62 +75,54 @@ type oneShape struct{ warps, split, blocks, depth int }
 type gemvInt8OneArgs struct {
 	dst, x        vec
 	parts         [gemvParts]gemvInt8Part
-	in, add       int32
 	gamma, h, out vec
+	in            int32
 	eps           float32
-	_             int32
 }
 
-// oneRow is what kernels/gemv_int8_one.cu computes: a product, after a norm if
-// there is one, with SwiGLU after it if gateUp is not nil.
-type oneRow struct {
-	dst, x    *device.Tensor
-	w         device.Weight
-	add       bool
+// normedRow is what kernels/gemv_int8_one.cu computes: a norm, a product, and
+// SwiGLU if gateUp is not nil.
+type normedRow struct {
+	dst, h, x *device.Tensor
 	norm      device.Norm
-	h, gateUp *device.Tensor
+	w         device.Weight
+	gateUp    *device.Tensor
 }
 
 // gemvInt8One multiplies one row by parts of signed bytes on the tensor cores.
-func (k *kernels) gemvInt8One(o oneRow, s oneShape) error {
-	h, gamma, out := o.h, o.norm.Gamma, o.gateUp
-	if gamma == nil {
-		h, gamma = o.x, o.x
-	}
+func (k *kernels) gemvInt8One(o normedRow, s oneShape) error {
+	out, swiGLU := o.gateUp, 1
 	if out == nil {
-		out = o.dst
+		out, swiGLU = o.dst, 0
 	}
-	c := k.gemvInt8Call("gemv_int8_one", o.dst, o.x, o.w).as("GAMMA", gamma.DType).as("H", h.DType).as("OUT", out.DType)
-	c.set("NORM", int(flag(o.h != nil))).set("SWIGLU", int(flag(o.gateUp != nil)))
-	c.set("WARPS", s.warps).set("SPLIT", s.split).set("BLOCKS", s.blocks).set("DEPTH", s.depth)
+	c := k.gemvInt8Call("gemv_int8_one", o.dst, o.x, o.w).as("GAMMA", o.norm.Gamma.DType).as("H", o.h.DType).as("OUT", out.DType)
+	c.set("SWIGLU", swiGLU).set("WARPS", s.warps).set("SPLIT", s.split).set("BLOCKS", s.blocks).set("DEPTH", s.depth)
 	args := gemvInt8OneArgs{
-		dst: c.vec(o.dst), x: c.vec(o.x), in: int32(o.x.Shape[1]), add: flag(o.add),
-		gamma: c.vec(o.norm.Gamma), h: c.vec(o.h), out: c.vec(o.gateUp), eps: o.norm.Eps,
+		dst: c.vec(o.dst), x: c.vec(o.x), gamma: c.vec(o.norm.Gamma), h: c.vec(o.h), out: c.vec(out),
+		in: int32(o.x.Shape[1]), eps: o.norm.Eps,
 	}
 	var block int
 	args.parts, block = c.gemvInt8Parts(o.w, 8*s.warps/s.split)
 	if o.gateUp != nil { // both parts in each block
 		block = ceil(o.dst.Shape[1], 4*s.warps/s.split)
 	}
-	shared := planeBytes(o.x.Shape[1])
-	if o.h != nil {
-		shared += o.h.Bytes()
-	}
-	return launch(c, "gemv_int8_one", k.early(blocks(block, 32*s.warps)), shared, &args)
+	return launch(c, "gemv_int8_one", k.early(blocks(block, 32*s.warps)), planeBytes(o.x.Shape[1])+o.h.Bytes(), &args)
 }
 
 // normInt8 does NormLinear and, with gateUp, NormSwiGLU in one kernel; done is
 // false where it cannot.
-func (k *kernels) normInt8(o oneRow) (done bool, err error) {
+func (k *kernels) normInt8(o normedRow) (done bool, err error) {
 	inPlace := o.h.Buffer == o.x.Buffer // blocks read x while one stores h
 	if !onlyInt8(o.w) || !k.forOneRow(o.x, o.w.Parts...) || inPlace || vectorOf(8, o.h, o.norm.Gamma) < 8 {
 		return false, nil
 	}
-	s := k.oneShapeFor(o.w.Out(), o.x.Shape[1])
-	if o.gateUp != nil && (len(o.w.Parts) != 2 || o.w.Parts[0].Shape[0] != o.w.Parts[1].Shape[0] || s.warps/s.split%2 != 0) {
+	if o.gateUp == nil {
+		return true, k.gemvInt8One(o, oneShape{12, 4, 3, 4})
+	}
+	if len(o.w.Parts) != 2 || o.w.Parts[0].Shape[0] != o.w.Parts[1].Shape[0] {
 		return false, nil
 	}
-	return true, k.gemvInt8One(o, s)
+	return true, k.gemvInt8One(o, oneShape{8, 4, 4, 4})
 }
 
 // planeBytes is the shared memory of n numbers in kernels/int8_one.cuh.
@@ -139,7 +131,7 @@ func planeBytes(n int) int { return 192 * ceil(n, 64) }
 // forOneRow reports whether kernels/int8_one.cuh takes the only row of x and
 // these weights.
 func (k *kernels) forOneRow(x *device.Tensor, ws ...*device.Tensor) bool {
-	const most = 1 << 16 // inputs, so that sums of 32 bits hold
+	const most = 1 << 14 // inputs: shared memory holds them, and 32 bits their sums
 	if k.card.capability < 80 || x.Shape[0] != 1 || vectorOf(8, x) < 8 {
 		return false
 	}
@@ -149,20 +141,6 @@ func (k *kernels) forOneRow(x *device.Tensor, ws ...*device.Tensor) bool {
 		}
 	}
 	return true
-}
-
-// oneShapeFor keeps every multiprocessor busy with all outputs at once, if they
-// are that few: the fewest warps that share outputs and still are enough.
-func (k *kernels) oneShapeFor(outs, in int) oneShape {
-	const warps = 24 // of a multiprocessor
-	split := 1
-	for split < 8 && ceil(outs, 8)*split < warps*max(k.card.multiprocessors, 1) && ceil(in, 64) >= 4*split {
-		split *= 2
-	}
-	if split == 1 {
-		return oneShape{12, 1, 3, 4}
-	}
-	return oneShape{8, split, 4, 4}
 }
 
 // gemvInt8Shapes are tried in this order; resident is how many blocks of it a

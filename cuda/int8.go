@@ -93,9 +93,6 @@ func (k *kernels) atOnce(n int) int {
 
 // linearInt8 multiplies rows by a weight of which some parts are signed bytes.
 func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) error {
-	if onlyInt8(w) && k.forOneRow(x, w.Parts...) {
-		return k.gemvInt8One(oneRow{dst: dst, x: x, w: w, add: add}, k.oneShapeFor(w.Out(), x.Shape[1]))
-	}
 	if x.Shape[0] <= fewTokens && onlyInt8(w) {
 		return k.gemvInt8(dst, x, w, add, k.gemvInt8Shape(w.Out(), x.Shape[1]))
 	}

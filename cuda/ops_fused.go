@@ -4,7 +4,7 @@ import "blitzen/device"
 
 // NormLinear implements device.Kernels: for one row in one kernel.
 func (k *kernels) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
-	if done, err := k.normInt8(oneRow{dst: dst, x: x, w: w, norm: n, h: h}); done || err != nil {
+	if done, err := k.normInt8(normedRow{dst: dst, h: h, x: x, norm: n, w: w}); done || err != nil {
 		return err
 	}
 	if !forOneRow(h, x, w) || len(w.Parts) > gemvParts {
@@ -15,7 +15,7 @@ func (k *kernels) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.W
 
 // NormSwiGLU implements device.Kernels: for one row in one kernel.
 func (k *kernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w device.Weight) error {
-	if done, err := k.normInt8(oneRow{dst: dst, x: x, w: w, norm: n, h: h, gateUp: gateUp}); done || err != nil {
+	if done, err := k.normInt8(normedRow{dst: dst, h: h, x: x, norm: n, w: w, gateUp: gateUp}); done || err != nil {
 		return err
 	}
 	if !forOneRow(h, x, w) || len(w.Parts) != 2 || w.Parts[0].Shape[0] != w.Parts[1].Shape[0] || dst.DType != gateUp.DType {

@@ -26,6 +26,13 @@ __device__ inline const Expert *expert(const Args &a, int j)
 
 #define GROUPS (WARPS / SPLIT)
 
+// Brings the table near: its rows are read in the middle of a chain of loads.
+__device__ inline void prefetch_table(const Args &a)
+{
+	for (int i = threadIdx.x * 128; i < a.experts * (int)sizeof(Expert); i += blockDim.x * 128)
+		asm volatile("prefetch.global.L2 [%0];" ::"l"((const u8 *)a.table + i));
+}
+
 // inner = silu(gate·x)·(up·x). A block has WARPS warps: SPLIT of them share 8
 // neighbouring outputs of gate and up. Grid: (groups of 8 outputs of all choices /
 // GROUPS); 192 bytes of dynamic shared memory for every 64 of hidden.
@@ -33,6 +40,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gate_up(PARAM)
 {
 	extern __shared__ __align__(16) u8 planes[]; // [chunks][3][CHUNK]
 	__shared__ float tops[WARPS], sums[2][WARPS][8];
+	prefetch_table(a);
 	wait_for_previous();
 	let_next_start(); // not before: down reads ids early, which the kernel ahead has written
 	int groups = (a.width + 7) / 8;
@@ -48,6 +56,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gate_up(PARAM)
 		gate.begin(e->gate + row * e->gateLD, from, to, a.hidden);
 		up.begin(e->up + row * e->upLD, from, to, a.hidden);
 	}
+	// The result that this thread will store: what it needs is on its way early.
+	int owner = threadIdx.x / 8, of = blockIdx.x * GROUPS + owner, o = of % groups * 8 + threadIdx.x % 8;
+	const Expert *last = owner < GROUPS && of / groups < a.k ? expert(a, of / groups) : nullptr;
+	bool stores = last && o < last->width;
+	float gateScale = stores ? last->gateScale[o] : 0, upScale = stores ? last->upScale[o] : 0;
 
 	float x[8], top = 0;
 	const int STEP = GROUPS * WARP * 8;
@@ -98,18 +111,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gate_up(PARAM)
 				sums[0][warp_id()][2 * lane_id() + i] = g[i], sums[1][warp_id()][2 * lane_id() + i] = u[i];
 	}
 	__syncthreads();
-	int g = threadIdx.x / 8;
-	task = blockIdx.x * GROUPS + g, choice = task / groups;
-	if (g >= GROUPS || choice >= a.k || !(e = expert(a, choice)))
-		return;
-	int o = task % groups * 8 + threadIdx.x % 8;
-	if (o >= e->width)
+	if (!stores)
 		return;
 	float yg = 0, yu = 0;
 	for (int s = 0; s < SPLIT; s++)
-		yg += sums[0][g * SPLIT + s][threadIdx.x % 8], yu += sums[1][g * SPLIT + s][threadIdx.x % 8];
-	yg = yg * e->gateScale[o] + bias_at(e->gateBias, o), yu = yu * e->upScale[o] + bias_at(e->upBias, o);
-	a.inner[choice * a.innerLD + o] = ::to<SRC>(silu(yg) * yu);
+		yg += sums[0][owner * SPLIT + s][threadIdx.x % 8], yu += sums[1][owner * SPLIT + s][threadIdx.x % 8];
+	yg = yg * gateScale + bias_at(last->gateBias, o), yu = yu * upScale + bias_at(last->upBias, o);
+	a.inner[of / groups * a.innerLD + o] = ::to<SRC>(silu(yg) * yu);
 }
 
 // dst += Σⱼ weights·(down·inner). A block owns 8 outputs; DOWN_SPLIT warps share
@@ -132,6 +140,7 @@ extern "C" __global__ void down(PARAM)
 		int from = min(chunks, slice * most), to = min(chunks, from + most);
 		Rows<DOWN_DEPTH> rows;
 		rows.begin(e ? e->down + row * e->downLD : nullptr, from, to, width);
+		float scale = e && lane_id() < 8 ? e->downScale[min(first + lane_id(), a.hidden - 1)] : 0;
 		if (!waited)
 			wait_for_previous();
 		waited = true;
@@ -167,10 +176,10 @@ extern "C" __global__ void down(PARAM)
 					break;
 				rows.step(n, c + n, plane_bytes(mine, c + n - from));
 			}
-		float y[2];
+		float y[2], s0 = __shfl_sync(~0u, scale, 2 * lane_id()), s1 = __shfl_sync(~0u, scale, 2 * lane_id() + 1);
 		rows.result(y, fixed.back);
 		if (lane_id() < 4)
-			sums[task * 8 + 2 * lane_id()] = y[0], sums[task * 8 + 2 * lane_id() + 1] = y[1];
+			sums[task * 8 + 2 * lane_id()] = y[0] * s0, sums[task * 8 + 2 * lane_id() + 1] = y[1] * s1;
 	}
 	if (!waited)
 		wait_for_previous();
@@ -184,7 +193,7 @@ extern "C" __global__ void down(PARAM)
 			float s = 0;
 			for (int i = 0; i < DOWN_SPLIT; i++)
 				s += sums[(j * DOWN_SPLIT + i) * 8 + threadIdx.x];
-			y += a.weights[j] * (s * e->downScale[o] + bias_at(e->downBias, o));
+			y += a.weights[j] * (s + bias_at(e->downBias, o));
 		}
 	DST *dst = a.dst + o;
 	*dst = ::to<DST>(f32(*dst) + y);

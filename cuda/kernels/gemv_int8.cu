@@ -39,6 +39,12 @@ extern "C" __global__ void __launch_bounds__(256) gemv_int8(PARAM)
 	int group = warp_id() / SPLIT, slice = warp_id() % SPLIT;
 	int first = ((blockIdx.x - part.block) * GROUPS + group) * OUTS;
 
+	// The result that this thread will store: what it needs is on its way early.
+	static_assert(GROUPS * OUTS * TOKENS <= 256, "a result a thread");
+	int t = threadIdx.x % TOKENS, owner = threadIdx.x / TOKENS, out = (blockIdx.x - part.block) * GROUPS * OUTS + owner;
+	bool mine = owner < GROUPS * OUTS && out < part.outs;
+	float scale = mine ? part.scale[out] : 0, bias = mine && part.bias ? f32(part.bias[out]) : 0;
+
 	const int stride = SPLIT * WARP * VEC;
 	int at = (slice * WARP + lane_id()) * VEC;
 	const i8 *w[OUTS];
@@ -105,16 +111,12 @@ extern "C" __global__ void __launch_bounds__(256) gemv_int8(PARAM)
 				shared[warp_id()][o][t] = s;
 		}
 	__syncthreads();
-	for (int i = threadIdx.x; i < GROUPS * OUTS * TOKENS; i += blockDim.x) {
-		int t = i % TOKENS, o = i / TOKENS % OUTS, g = i / (TOKENS * OUTS);
-		int out = ((blockIdx.x - part.block) * GROUPS + g) * OUTS + o;
-		if (out >= part.outs)
-			continue;
-		float y = 0;
-		for (int s = 0; s < SPLIT; s++)
-			y += shared[g * SPLIT + s][o][t];
-		y = y * part.scale[out] + (part.bias ? f32(part.bias[out]) : 0);
-		DST *dst = a.dst.row(t) + part.column + out;
-		*dst = to<DST>(a.add ? f32(*dst) + y : y);
-	}
+	if (!mine)
+		return;
+	float y = 0;
+	for (int s = 0; s < SPLIT; s++)
+		y += shared[owner / OUTS * SPLIT + s][owner % OUTS][t];
+	y = y * scale + bias;
+	DST *dst = a.dst.row(t) + part.column + out;
+	*dst = to<DST>(a.add ? f32(*dst) + y : y);
 }

@@ -1,14 +1,15 @@
-// dst[o] (+)= scale[o]·Σᵢ x[i]·w[o, i] + bias[o] for one token, w signed bytes, by
-// int8_one.cuh. A block has WARPS warps: SPLIT of them share 8 neighbouring outputs
-// of one part of the weight, each with a slice of the inputs, DEPTH loads ahead,
-// the first before the kernel ahead has ended. Grid: (groups of all parts); 192
-// bytes of dynamic shared memory for every 64 inputs, and with NORM h. x [in], in a multiple of 16;
-// w [out, in], rows at multiples of 16 bytes. Each slice has a fixed point of its
-// own; their sums are added in float32, in order.
-// NORM: x is normalised first, h = x / √(mean(x²) + eps)·gamma, by every block for
-// itself; the first block stores h. SWIGLU: parts 0 and 1, of equal size, are gate
-// and up, and neighbouring groups of warps have 8 outputs of each: out, in the
-// columns of the parts, is stored as without it, and dst = silu(gate)·up.
+// dst[o] = scale[o]·Σᵢ h[i]·w[o, i] + bias[o] for one token, h = x / √(mean(x²) +
+// eps)·gamma, w signed bytes, by int8_one.cuh. A block has WARPS warps: SPLIT of
+// them share 8 neighbouring outputs of one part of the weight, each with a slice of
+// the inputs, DEPTH loads ahead, the first before the kernel ahead has ended. Every
+// block normalises x for itself; the first stores h. Grid: (groups of all parts);
+// dynamic shared memory: 192 bytes for every 64 inputs, then h.
+// x, gamma, h [in], in a multiple of 16; w [out, in], rows at multiples of 16 bytes.
+// Each slice has a fixed point of its own; their sums are added in float32, in
+// order.
+// SWIGLU: parts 0 and 1, of equal size, are gate and up, and neighbouring groups of
+// warps have 8 outputs of each. What would be dst goes to out, and dst =
+// silu(gate)·up.
 #include "int8_one.cuh"
 
 #define GROUPS (WARPS / SPLIT)
@@ -26,12 +27,28 @@ struct Args {
 	DST *dst;
 	const SRC *x;
 	Part parts[4];
-	int in, add;
-	const GAMMA *gamma; // NORM
+	const GAMMA *gamma;
 	H *h;
 	OUT *out; // SWIGLU
+	int in;
 	float eps;
-	int pad;
+};
+
+// An output that a thread makes from the sums of a group of warps.
+struct Result {
+	float scale = 0, bias = 0;
+	__device__ inline Result(const Part &part, int out, bool wanted)
+	{
+		if (wanted)
+			scale = part.scale[out], bias = part.bias ? f32(part.bias[out]) : 0;
+	}
+	__device__ inline float of(const float (&sums)[WARPS][8], int group) const
+	{
+		float sum = 0;
+		for (int s = 0; s < SPLIT; s++)
+			sum += sums[group * SPLIT + s][threadIdx.x % 8];
+		return sum * scale + bias;
+	}
 };
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(PARAM)
@@ -50,6 +67,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 	const Part &part = a.parts[p];
 	int first = ((blockIdx.x - part.block) * GROUPS + group) * 8;
 #endif
+	// The result that this thread will store: what it needs is on its way early.
+	int owner = threadIdx.x / 8;
+#if SWIGLU
+	int out = (blockIdx.x * (GROUPS / 2) + owner) * 8 + threadIdx.x % 8;
+	bool mine = owner < GROUPS / 2 && out < a.parts[0].outs;
+	Result gate(a.parts[0], out, mine), up(a.parts[1], out, mine);
+#else
+	int out = ((blockIdx.x - part.block) * GROUPS + owner) * 8 + threadIdx.x % 8;
+	bool mine = owner < GROUPS && out < part.outs;
+	Result result(part, out, mine);
+#endif
 	int chunks = (a.in + CHUNK - 1) / CHUNK, size = (chunks + SPLIT - 1) / SPLIT;
 	int from = min(chunks, slice * size), to = min(chunks, from + size);
 	Rows<DEPTH> rows;
@@ -57,7 +85,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 
 	wait_for_previous();
 	float x[8], top = 0;
-#if NORM
 #pragma unroll 2
 	for (int i = threadIdx.x * 8; i < a.in; i += WARPS * WARP * 8) {
 		load8(x, a.x + i);
@@ -69,16 +96,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 	top = 0;
 	__syncthreads(); // tops is used again
 	H *inputs = (H *)(planes + chunks * (3 * CHUNK));
-#else
-	const SRC *inputs = a.x;
-#endif
 	// The warps of a slice share its inputs.
 	const int STEP = GROUPS * WARP * 8;
 	int begin = from * CHUNK + (group * WARP + lane_id()) * 8;
 #pragma unroll 1
 	for (int i = begin; i < min(to * CHUNK, a.in); i += STEP) {
 		load8(x, a.x + i);
-#if NORM
 		Vec<GAMMA, 8> gamma = *(const Vec<GAMMA, 8> *)(a.gamma + i);
 		Vec<H, 8> h;
 #pragma unroll
@@ -89,7 +112,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 		*(Vec<H, 8> *)(inputs + i) = h;
 		if (blockIdx.x == 0)
 			*(Vec<H, 8> *)(a.h + i) = h;
-#endif
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 			top = fmaxf(top, magnitude(x[j]));
@@ -128,26 +150,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) gemv_int8_one(P
 	if (lane_id() < 4)
 		sums[warp_id()][2 * lane_id()] = y[0], sums[warp_id()][2 * lane_id() + 1] = y[1];
 	__syncthreads();
-	auto output = [&](const Part &part, int g, int out) {
-		float sum = 0;
-		for (int s = 0; s < SPLIT; s++)
-			sum += sums[g * SPLIT + s][threadIdx.x % 8];
-		return sum * part.scale[out] + (part.bias ? f32(part.bias[out]) : 0);
-	};
-	int g = threadIdx.x / 8;
+	if (!mine)
+		return;
 #if SWIGLU
-	int out = (blockIdx.x * (GROUPS / 2) + g) * 8 + threadIdx.x % 8;
-	if (g >= GROUPS / 2 || out >= a.parts[0].outs)
-		return;
-	OUT gate = ::to<OUT>(output(a.parts[0], 2 * g, out)), up = ::to<OUT>(output(a.parts[1], 2 * g + 1, out));
-	a.out[out] = gate, a.out[a.parts[0].outs + out] = up;
-	a.dst[out] = ::to<DST>(f32(gate) / (1 + expf(-f32(gate))) * f32(up));
+	OUT g = ::to<OUT>(gate.of(sums, 2 * owner)), u = ::to<OUT>(up.of(sums, 2 * owner + 1));
+	a.out[out] = g, a.out[a.parts[0].outs + out] = u;
+	a.dst[out] = ::to<DST>(f32(g) / (1 + expf(-f32(g))) * f32(u));
 #else
-	int out = ((blockIdx.x - part.block) * GROUPS + g) * 8 + threadIdx.x % 8;
-	if (g >= GROUPS || out >= part.outs)
-		return;
-	float sum = output(part, g, out);
-	DST *dst = a.dst + part.column + out;
-	*dst = ::to<DST>(a.add ? f32(*dst) + sum : sum);
+	a.dst[part.column + out] = ::to<DST>(result.of(sums, owner));
 #endif
 }
