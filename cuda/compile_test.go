@@ -118,6 +118,7 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 			From: i(1), Scale: 1, Drawn: drawn, Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
 	}
 	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
+	ops.GatherRows(x(8000, m.dk), x(teams, m.dk), i(8000))
 	keys := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
 	heads, width := m.keyHeads, min(m.dk, 512)
 	ops.SpreadCenters(device.SpreadArgs{Chosen: i(heads, 16), Near: f(heads, 256), Pot: f(heads), X: keys, IDs: i(256), Words: p.tensor(device.U32, 16, 4, 2), To: 16})

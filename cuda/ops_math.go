@@ -22,12 +22,35 @@ func (k *kernels) Embed(dst, table, ids *device.Tensor) error { return k.GatherR
 
 // GatherRows implements device.Kernels.
 func (k *kernels) GatherRows(dst, src, ids *device.Tensor) error {
+	if dst.DType == src.DType && dst.Shape[0] >= manyRows {
+		return k.gatherMany(dst, src, ids)
+	}
 	c := k.call("rows").as("DST", dst.DType).as("SRC", src.DType)
 	args := rowsArgs{c.mat(dst), c.mat(src), c.vec(ids), int32(dst.Shape[1]), int32(src.Shape[0])}
 	if src.Shape[0] == 0 && dst.Shape[0] > 0 {
 		return fmt.Errorf("%v has no rows", src)
 	}
 	return launch(c, "gather_rows", k.early(blocks(dst.Shape[0], threads)), 0, &args)
+}
+
+type gatherArgs struct {
+	dst, src            mat
+	ids                 vec
+	n, limit, rows, pad int32
+}
+
+// manyRows are enough to fill a card piece by piece.
+const manyRows = 512
+
+func (k *kernels) gatherMany(dst, src, ids *device.Tensor) error {
+	vector := vectorOf(16/dst.DType.Size(), dst, src)
+	c := k.call("gather").as("DST", dst.DType).set("VEC", vector)
+	rows, n := dst.Shape[0], dst.Shape[1]
+	args := gatherArgs{c.mat(dst), c.mat(src), c.vec(ids), int32(n), int32(src.Shape[0]), int32(rows), 0}
+	if src.Shape[0] == 0 {
+		return fmt.Errorf("%v has no rows", src)
+	}
+	return launch(c, "gather", blocks(ceil(rows*n/vector, piecesABlock), threads), 0, &args)
 }
 
 type normArgs struct {
@@ -165,15 +188,19 @@ type permuteArgs struct {
 	d, n, inverse, pad int32
 }
 
+// piecesABlock is how much a block of kernels/permute.cu and gather.cu moves.
+const piecesABlock = 4 * threads
+
 // PermuteRows implements device.Kernels.
 func (k *kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
 	heads, n, d := t.Shape[0], order.Shape[1], t.Shape[2]
-	c := k.call("permute").as("DST", t.DType).set("VEC", vectorOf(16/t.DType.Size(), t))
+	vector := vectorOf(16/t.DType.Size(), t)
+	c := k.call("permute").as("DST", t.DType).set("VEC", vector)
 	args := permuteArgs{c.cube(t), c.scratch(heads * n * d * t.DType.Size())[0], c.mat(order), int32(d), int32(n), 0, 0}
 	if inverse {
 		args.inverse = 1
 	}
-	grid := driver.Grid{X: ceil(n, 8), Y: heads, Z: 1, Threads: threads}
+	grid := driver.Grid{X: ceil(n*d/vector, piecesABlock), Y: heads, Z: 1, Threads: threads}
 	if err := launch(c, "pack", grid, 0, &args); err != nil {
 		return err
 	}

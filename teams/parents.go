@@ -56,13 +56,11 @@ func (p Parents) Most(n, size int) int {
 
 // label writes the parent of each row, 0 to Most−1, of every head of x to
 // labels, I32 [heads, n]. x is what parents are made of: the keys, with Probe
-// their fingerprints.
+// their fingerprints. Contiguous parents need no labels: see spans.
 func (p Parents) label(ctx context.Context, dev device.Device, x device.RowSets, size int, labels *device.Tensor, progress func(done, of int)) error {
-	switch n := labels.Shape[1]; p {
-	case Contiguous:
-		return writeSpans(dev, labels, size)
+	switch p {
 	case KMeans, Probe:
-		r, err := kmeans.Fit(ctx, dev, x, clusters(n, size), labels, progress)
+		r, err := kmeans.Fit(ctx, dev, x, clusters(labels.Shape[1], size), labels, progress)
 		if err == nil {
 			r.Close()
 		}
@@ -74,21 +72,18 @@ func (p Parents) label(ctx context.Context, dev device.Device, x device.RowSets,
 	}
 }
 
-func writeSpans(dev device.Device, labels *device.Tensor, size int) error {
-	heads, n := labels.Shape[0], labels.Shape[1]
-	one, err := dev.New("teams.spans", device.I32, n)
-	if err != nil {
-		return err
-	}
-	defer dev.Free(one)
+// spans is the parent of each of n rows, I32 [n], in spans of size rows; the
+// caller frees it.
+func spans(dev device.Device, n, size int) (*device.Tensor, error) {
 	parent := make([]int32, n)
 	for row := range parent {
 		parent[row] = int32(row / size)
 	}
-	if err := device.Write(dev, one, parent); err != nil {
-		return err
+	t, err := dev.New("teams.spans", device.I32, n)
+	if err != nil {
+		return nil, err
 	}
-	return dev.Run(func(o *device.Ops) { o.Copy(labels, one.Repeat(0, heads)) })
+	return t, device.Write(dev, t, parent)
 }
 
 // clusters is the number of clusters of about size of n rows. Rows for fewer

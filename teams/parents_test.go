@@ -32,7 +32,11 @@ func TestContiguousParents(t *testing.T) {
 		{4, 4, []int32{0, 0, 0, 0}},
 		{7, 3, []int32{0, 0, 0, 1, 1, 1, 2}},
 	} {
-		got := labels(t, devicetest.NewReference(), Contiguous, make([]float32, c.n), c.n, 1, c.size)
+		dev := devicetest.NewReference()
+		parent, err := spans(dev, c.n, c.size)
+		check(t, err)
+		got, err := device.Read[int32](dev, parent)
+		check(t, err)
 		if !slices.Equal(got, c.want) || Contiguous.Most(c.n, c.size) != int(got[c.n-1])+1 {
 			t.Errorf("n = %d, P = %d: %v, want %v", c.n, c.size, got, c.want)
 		}

@@ -135,6 +135,14 @@ func Group(ctx context.Context, dev device.Device, x device.RowSets, describe De
 
 func (t *Teams) group(ctx context.Context, x device.RowSets, describe Describe, kind Parents, cfg Config, progress func(done, of int)) error {
 	dev, heads, n := t.owned.Dev, x.Problems(), x[0].Shape[1]
+	if kind == Contiguous {
+		parent, err := spans(dev, n, cfg.ParentSize)
+		if err != nil {
+			return err
+		}
+		defer dev.Free(parent)
+		return t.divide(x, parent.Repeat(0, heads), kind.Most(n, cfg.ParentSize), cfg.Representatives)
+	}
 	parent, err := dev.New("teams.parents", device.I32, heads, n)
 	if err != nil {
 		return err
@@ -171,18 +179,20 @@ func part(progress func(done, of int), from, to, heads int) func(done, of int) {
 func (t *Teams) divide(x device.RowSets, parent *device.Tensor, parents, r int) error {
 	dev, heads, n := t.owned.Dev, parent.Shape[0], parent.Shape[1]
 	most := device.MostTeams(n, parents, r)
-	count, err := dev.New("teams.count", device.I32, heads)
-	if err != nil {
-		return err
-	}
-	defer dev.Free(count)
-	t.Reps = t.owned.New("teams.representatives", device.I32, heads, most)
-	t.LogN = t.owned.New("teams.log_n", device.F32, heads, most)
-	t.Offsets = t.owned.New("teams.offsets", device.I32, heads, most+1)
-	if t.Slots = t.owned.New("teams.slots", device.I32, heads, n); t.owned.Err() != nil {
+	// One piece of memory: a GPU takes its time to give each.
+	numbers := t.owned.New("teams.numbers", device.I32, heads*(2*most+1+n+1))
+	if t.LogN = t.owned.New("teams.log_n", device.F32, heads, most); t.owned.Err() != nil {
 		return t.owned.Err()
 	}
-	err = dev.Run(func(o *device.Ops) {
+	at := 0
+	cut := func(width int) *device.Tensor {
+		from := at
+		at += heads * width
+		return numbers.Slice(0, from, at).Unflatten(0, heads, width)
+	}
+	t.Reps, t.Offsets, t.Slots = cut(most), cut(most+1), cut(n)
+	count := numbers.Slice(0, at, at+heads)
+	err := dev.Run(func(o *device.Ops) {
 		o.DivideTeams(device.DivideArgs{
 			X: x, Parent: parent, Parents: parents, Most: r, Teams: count, Reps: t.Reps, LogN: t.LogN, Offsets: t.Offsets, Slots: t.Slots,
 		})

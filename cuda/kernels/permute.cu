@@ -1,8 +1,11 @@
 // Reorders the first n rows of every head through a packed copy: first pack,
 // then permute: t[i] = former t[order[i]], or with inverse t[order[i]] = former
-// t[i]. Grid: (8 rows, heads), 256 threads, a warp a row, VEC elements a lane at
-// once. t [heads, n, d], copy [heads, n, d] without gaps, order [heads, n].
+// t[i]. Grid: (1,024 pieces, heads), 256 threads; a piece is VEC elements, and a
+// thread has 4 of them under way. t [heads, n, d], copy [heads, n, d] without
+// gaps, order [heads, n].
 #include "common.cuh"
+
+#define AT_ONCE 4
 
 struct Args {
 	Cube<DST> t;
@@ -11,27 +14,52 @@ struct Args {
 	int d, n, inverse, pad;
 };
 
-__device__ void copy_row(DST *into, const DST *from, int d)
+typedef Vec<DST, VEC> Piece;
+
+// Moves pieces of a head, from and into the rows that where tells of a row.
+template <class W> __device__ void move(const Args &a, W where)
 {
-	for (int j = lane_id() * VEC; j < d; j += WARP * VEC)
-		*(Vec<DST, VEC> *)(into + j) = *(const Vec<DST, VEC> *)(from + j);
+	int each = a.d / VEC, all = a.n * each, first = blockIdx.x * blockDim.x * AT_ONCE + threadIdx.x;
+	Piece held[AT_ONCE];
+	Piece *into[AT_ONCE];
+#pragma unroll
+	for (int v = 0; v < AT_ONCE; v++) {
+		int i = first + v * blockDim.x;
+		into[v] = 0;
+		if (i >= all)
+			continue;
+		int row = i / each, j = i % each * VEC;
+		const DST *from;
+		DST *to;
+		if (where(row, from, to)) {
+			held[v] = *(const Piece *)(from + j);
+			into[v] = (Piece *)(to + j);
+		}
+	}
+#pragma unroll
+	for (int v = 0; v < AT_ONCE; v++)
+		if (into[v])
+			*into[v] = held[v];
 }
 
 KERNEL pack(PARAM)
 {
-	int h = blockIdx.y, i = blockIdx.x * (blockDim.x / WARP) + warp_id();
-	if (i < a.n)
-		copy_row(a.copy + (h * (i64)a.n + i) * a.d, a.t.row(h, i), a.d);
+	int h = blockIdx.y;
+	move(a, [&](int row, const DST *&from, DST *&to) {
+		from = a.t.row(h, row), to = a.copy + (h * (i64)a.n + row) * a.d;
+		return true;
+	});
 }
 
 KERNEL permute(PARAM)
 {
-	int h = blockIdx.y, here = blockIdx.x * (blockDim.x / WARP) + warp_id();
-	if (here >= a.n)
-		return;
-	int there = a.order.row(h)[here];
-	if ((u32)there >= (u32)a.n)
-		return;
-	int from = a.inverse ? here : there, into = a.inverse ? there : here;
-	copy_row(a.t.row(h, into), a.copy + (h * (i64)a.n + from) * a.d, a.d);
+	int h = blockIdx.y;
+	move(a, [&](int row, const DST *&from, DST *&to) {
+		int other = a.order.row(h)[row];
+		if ((u32)other >= (u32)a.n)
+			return false;
+		int source = a.inverse ? row : other, place = a.inverse ? other : row;
+		from = a.copy + (h * (i64)a.n + source) * a.d, to = a.t.row(h, place);
+		return true;
+	});
 }

@@ -23,7 +23,7 @@ func cacheCases() []testCase {
 		}
 	}
 	add(permuteBack, "PermuteRows/and back")
-	for _, s := range []struct{ n, rows, d int }{{1, 1, 1}, {7, 65, 17}, {65, 2, 128}, {111, 300, 576}} {
+	for _, s := range []struct{ n, rows, d int }{{1, 1, 1}, {7, 65, 17}, {65, 2, 128}, {111, 300, 576}, {700, 40, 24}} {
 		add(func(b *bench) { gatherCase(b, s.n, s.rows, s.d) }, "GatherRows/%d of %d", s.n, s.rows)
 	}
 	return cs

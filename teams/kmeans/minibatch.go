@@ -30,11 +30,12 @@ type head struct {
 // trainer takes the minibatch steps of all heads.
 type trainer struct {
 	*fit
-	of          []head
-	cdf         equalWeights
-	ids, labels *device.Tensor // I32 [heads, bs]
-	live        *device.Tensor // I32 [heads]
-	rows        []int32        // [heads, bs] for ids
+	of        []head
+	cdf       equalWeights
+	ids, next *device.Tensor // I32 [heads, bs]: the batches of this step and the next
+	labels    *device.Tensor // I32 [heads, bs]
+	live      *device.Tensor // I32 [heads]
+	rows      []int32        // [heads, bs] for ids
 }
 
 // train takes minibatch steps until ten in a row bring no better inertia, at
@@ -46,12 +47,15 @@ func (f *fit) train(ctx context.Context, rng *mt19937) error {
 		t.of[h] = head{stream: first, empty: true}
 	}
 	t.ids = t.scratch.New("k-means batch", device.I32, f.heads, f.bs)
+	t.next = t.scratch.New("k-means next batch", device.I32, f.heads, f.bs)
 	t.labels = t.scratch.New("k-means batch labels", device.I32, f.heads, f.bs)
 	if t.live = t.scratch.New("k-means live heads", device.I32, f.heads); t.scratch.Err() != nil {
 		return t.scratch.Err()
 	}
 	f.result.Steps, f.result.Iterations = make([]int, f.heads), make([]int, f.heads)
-	t.draw()
+	if err := t.draw(); err != nil {
+		return err
+	}
 	for step := 1; slices.ContainsFunc(t.of, func(h head) bool { return !h.done }); step++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -81,7 +85,9 @@ func (t *trainer) step(step int) error {
 	pending := t.dev.Fetch(t.inertia)
 	looking := slices.ContainsFunc(t.of, func(h head) bool { return !h.done && h.looks })
 	if !looking {
-		t.draw()
+		if err := t.draw(); err != nil {
+			return err
+		}
 	}
 	inertia := make([]float32, t.heads)
 	if err := device.Collect(pending, inertia); err != nil {
@@ -94,7 +100,9 @@ func (t *trainer) step(step int) error {
 		if err := t.reassign(); err != nil {
 			return err
 		}
-		t.draw()
+		if err := t.draw(); err != nil {
+			return err
+		}
 	}
 	for h := range t.of {
 		if head := &t.of[h]; !head.done {
@@ -106,8 +114,9 @@ func (t *trainer) step(step int) error {
 	return nil
 }
 
-// draw draws a batch of bs rows, with replacement, from every stream in use.
-func (t *trainer) draw() {
+// draw draws a batch of bs rows, with replacement, from every stream in use, and
+// tells the device the next batches.
+func (t *trainer) draw() error {
 	drawn := map[*stream]bool{}
 	var streams sync.WaitGroup
 	for _, head := range t.of {
@@ -123,9 +132,16 @@ func (t *trainer) draw() {
 		})
 	}
 	streams.Wait()
+	for h, head := range t.of {
+		if !head.done {
+			copy(t.rows[h*t.bs:], head.stream.batch)
+		}
+	}
+	return device.Write(t.dev, t.next, t.rows)
 }
 
-// give tells the device the batches and which heads go on.
+// give makes the next batches those of this step, and tells the device which
+// heads go on.
 func (t *trainer) give() error {
 	live := make([]int32, t.heads)
 	for h := range t.of {
@@ -134,16 +150,13 @@ func (t *trainer) give() error {
 			continue
 		}
 		live[h] = 1
-		copy(t.rows[h*t.bs:], head.stream.batch)
 		head.since += t.bs
 		if head.looks = head.empty || head.since >= 10*t.k; head.looks {
 			head.since = 0
 		}
 	}
-	if err := device.Write(t.dev, t.live, live); err != nil {
-		return err
-	}
-	return device.Write(t.dev, t.ids, t.rows)
+	t.ids, t.next = t.next, t.ids
+	return device.Write(t.dev, t.live, live)
 }
 
 // reassign moves the low centers of the heads that look for them to random rows
