@@ -72,7 +72,17 @@ func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
 	if a.Slots != nil {
 		args.mapped = int32(a.Slots.Shape[1])
 	}
-	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], 512)), 8*half, &args)
+	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], rotateThreads(a, vector))), 8*half, &args)
+}
+
+// rotateThreads is a thread for each piece, as far as a block has room.
+func rotateThreads(a device.RotateAppendArgs, vector int) int {
+	half, first := a.Q.Shape[2]/2, a.K.Shape[2]-a.Q.Shape[2]
+	pieces := (a.Q.Shape[1]+a.K.Shape[1])*(half/vector) + first/vector
+	if a.V != nil {
+		pieces += a.K.Shape[1] * a.V.Shape[2] / vector
+	}
+	return min(max(ceil(pieces, 32)*32, 128), 384)
 }
 
 // rotateVector is how many neighbours a thread takes; false where the tensors
@@ -95,5 +105,5 @@ func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
 	for a.Q.Shape[2]/2%vector != 0 {
 		vector /= 2
 	}
-	return vector, a.K.Shape[2]-a.Q.Shape[2] <= 2*512*vector // PIECES of kernels/rotate_append.cu
+	return vector, a.K.Shape[2]-a.Q.Shape[2] <= 2*rotateThreads(a, vector)*vector // PIECES of kernels/rotate_append.cu
 }

@@ -201,12 +201,12 @@ func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvSh
 // read of a row, and warps share the row while each lane has several loads, or one
 // where there are few outputs.
 func gemvNormed(outs, in, vector int, w device.DType) gemvShape {
-	const few, many = 2000, 5000 // warps in flight on a large GPU
+	const few, many = 2000, 5000 // warps on a large GPU
 	s := gemvShape{outs: 2, split: 1}
 	for s.split < 8 {
 		warps, loads := outs/2*s.split, float64(in)/float64(2*s.split*32*vector) // if it is doubled
 		switch {
-		case outs*in*w.Size() >= large && loads >= 6, outs*in*w.Size() < large && warps < many && loads >= 2, warps < few && loads > 0.8:
+		case outs*in*w.Size() >= large && loads >= 6, outs*in*w.Size() < large && warps < many && loads >= 3, warps < few && loads > 0.8:
 			s.split *= 2
 		default:
 			return s

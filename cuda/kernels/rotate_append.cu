@@ -2,11 +2,12 @@
 // and of the keys' last 2·half columns, in place; with gamma a norm of the keys'
 // columns before those; keys and values are stored in the cache, at the slots of
 // their positions.
-// Grid: one block a token, 512 threads; 2·half floats of dynamic shared memory.
+// Grid: one block a token, at most 384 threads, few enough to share a multiprocessor
+// with a block of attention that has come early; 2·half floats of dynamic shared memory.
 // q, turned [tokens, heads, 2·half]; k [tokens, kv, dk]; v [tokens, kv, dv] or
 // null; keys, values [kv, capacity, d]; slots [kv, mapped], mapped 0 for none. A
 // slot outside the cache is not written. VEC neighbouring pairs a thread; at most
-// PIECES · 512 · VEC columns are normalised.
+// PIECES · blockDim · VEC columns are normalised.
 #include "early.cuh"
 
 #define PIECES 2
@@ -31,7 +32,7 @@ __device__ inline int now(const int *p)
 	return x;
 }
 
-extern "C" __global__ void __launch_bounds__(512) rotate_append(PARAM)
+extern "C" __global__ void __launch_bounds__(384) rotate_append(PARAM)
 {
 	extern __shared__ float cosines[];
 	__shared__ float shared[WARP];
