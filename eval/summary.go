@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
@@ -185,15 +186,28 @@ type Pair struct {
 }
 
 // Pairs are the differences between the arms of method a and those of method b
-// that have the same budget, where both have one.
+// that have the same budget and parents, where both have them.
 func (t Table) Pairs(a, b string) []Pair {
 	var pairs []Pair
 	for i, one := range t.Lines {
 		for j, two := range t.Lines {
-			if one.Method == a && two.Method == b && (one.Budget == two.Budget || one.Budget == 0 || two.Budget == 0) {
+			if one.Method == a && two.Method == b && one.comparable(two.Arm) {
 				pairs = append(pairs, Pair{one.Arm, two.Arm, Difference(t.values[i], t.values[j], t.Seed)})
 			}
 		}
 	}
 	return pairs
+}
+
+// comparable reports whether two arms differ by the method alone, as far as
+// both have a budget and parents.
+func (a Arm) comparable(b Arm) bool {
+	budgets := a.Budget == b.Budget || a.Budget == 0 || b.Budget == 0
+	parents := func(a Arm) string {
+		var s struct{ Parents string }
+		_ = json.Unmarshal(a.Settings, &s) // without parents, or without settings, ""
+		return s.Parents
+	}
+	pa, pb := parents(a), parents(b)
+	return budgets && (pa == pb || pa == "" || pb == "")
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -72,5 +73,30 @@ func TestSummariseSubstring(t *testing.T) {
 	r.Answers = append(r.Answers, triple(2, "popqa", ScorerSubstring, 1, 1, 1, 12)...)
 	if got := Summarise(r, 1)[2].Lines[1].Percent; got != (10.0+60)/2 {
 		t.Errorf("access %v, want the mean of 10 and 60", got)
+	}
+}
+
+func TestPairsOfArms(t *testing.T) {
+	arm := func(method string, budget int, parents string) Line {
+		a := Arm{Method: method, Budget: budget}
+		if parents != "" {
+			a.Settings = json.RawMessage(`{"parents":"` + parents + `"}`)
+		}
+		return Line{Arm: a}
+	}
+	table := Table{Lines: []Line{
+		arm("oracle", 8, "kmeans"), arm("oracle", 16, "kmeans"), arm("santapp", 8, "kmeans"), arm("santapp", 8, "contiguous"),
+		arm("santapp", 16, "kmeans"), arm("santa", 8, ""), arm("dense", 0, ""),
+	}}
+	for range table.Lines {
+		table.values = append(table.values, [][]float64{{0, 1}})
+	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"oracle", "santapp", 2}, {"santapp", "santa", 2}, {"santapp", "dense", 3}, {"dense", "santa", 1}, {"dense", "other", 0}} {
+		if got := len(table.Pairs(c.a, c.b)); got != c.want {
+			t.Errorf("%s and %s: %d pairs, want %d", c.a, c.b, got, c.want)
+		}
 	}
 }
