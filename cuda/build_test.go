@@ -180,6 +180,7 @@ func BenchmarkBuild(b *testing.B) {
 	for _, kind := range []teams.Parents{teams.Contiguous, teams.Segmented, teams.KMeans} {
 		b.Run(kind.String(), func(b *testing.B) {
 			buildOnce(b, gpu, cache, kind) // compiles
+			logMemory(b, gpu)
 			for b.Loop() {
 				buildOnce(b, gpu, cache, kind)
 			}
@@ -193,6 +194,20 @@ func BenchmarkBuild(b *testing.B) {
 			}
 			logLaunches(b, launches)
 		})
+	}
+}
+
+// logMemory prints what it takes to get and free memory.
+func logMemory(b *testing.B, gpu *gpu) {
+	for _, mib := range []int{1, 16, 256} {
+		start := time.Now()
+		x, err := gpu.New("bytes", device.I32, mib<<18)
+		if err != nil {
+			b.Fatal(err)
+		}
+		got := time.Since(start)
+		gpu.Free(x)
+		b.Logf("%d MiB: %v to get, %v to free", mib, got, time.Since(start)-got)
 	}
 }
 

@@ -52,7 +52,9 @@ type nearestArgs struct {
 	ids          mat
 	centers      cube
 	base, live   vec
-	norms        vec
+	norms, parts vec
+	largest      vec
+	list, listed vec
 	n, k, d, pad int32
 }
 
@@ -68,18 +70,29 @@ type inertiaArgs struct {
 
 // Nearest implements device.Kernels.
 func (k *kernels) Nearest(a device.NearestArgs) error {
-	problems, n, d := a.X.Problems(), a.Labels.Shape[1], a.X[0].Shape[2]
+	problems, n, centers, d := a.X.Problems(), a.Labels.Shape[1], a.Centers.Shape[1], a.X[0].Shape[2]
 	c := k.call("nearest")
-	far := 0
+	sizes := []int{rowSetSize * problems, 0, 4 * problems * centers, 0, 0, 0}
 	if a.Inertia != nil {
-		far = 4 * problems * n
+		sizes[1] = 4 * problems * n
 	}
-	s := c.scratch(rowSetSize*problems, far, 4*problems*a.Centers.Shape[1])
+	guess := k.guesses(a)
+	if guess {
+		sizes[3], sizes[4], sizes[5] = 4*problems*centers*d, 8*problems, 4*problems*n
+	}
+	s := c.scratch(sizes...)
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
 	args := nearestArgs{
-		c.mat(a.Labels), s[0], c.mat(a.IDs), c.cube(a.Centers), c.vec(a.Base), c.vec(a.Live), s[2], int32(n), int32(a.Centers.Shape[1]), int32(d), 0,
+		c.mat(a.Labels), s[0], c.mat(a.IDs), c.cube(a.Centers), c.vec(a.Base), c.vec(a.Live), s[2], 0, 0, 0, 0, int32(n), int32(centers), int32(d), 0,
+	}
+	if guess {
+		args.parts, args.largest, args.listed, args.list = s[3], s[4], s[4]+vec(4*problems), s[5]
+		c.clear(s[4], 8*problems)
+	}
+	if c.err != nil {
+		return c.err
 	}
 	if err := k.nearest(a, args); err != nil || a.Inertia == nil {
 		return err
@@ -92,14 +105,20 @@ func (k *kernels) Nearest(a device.NearestArgs) error {
 	return launch(c, "inertia", blocks(problems, threads), 0, &sum)
 }
 
-// Sizes of kernels/nearest_double.cu.
+// Sizes of kernels/nearest_double.cu; kernels/nearest_bf16.cu has the same tiles.
 const (
 	doubleRows = 128
 	doubleCols = 64
 	doubleWide = 128
 )
 
-// nearest launches the kernel for the rows at hand.
+// guesses reports whether kernels/nearest_bf16.cu takes the rows at hand.
+func (k *kernels) guesses(a device.NearestArgs) bool {
+	d := a.X[0].Shape[2]
+	return k.card.capability >= oldestBF16 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && vectorOf(8, a.X...) == 8 && vectorOf(4, a.Centers) == 4
+}
+
+// nearest launches the kernels for the rows at hand.
 func (k *kernels) nearest(a device.NearestArgs, args nearestArgs) error {
 	size, problems, d := a.X[0].DType.Size(), a.X.Problems(), a.X[0].Shape[2]
 	buffers := 1
@@ -108,14 +127,26 @@ func (k *kernels) nearest(a device.NearestArgs, args nearestArgs) error {
 	}
 	shared := (doubleWide + 8) * (buffers*doubleRows*size + 2*doubleCols*4)
 	if k.card.capability < 80 || shared > k.card.sharedMemory() || d%8 != 0 || vectorOf(16/size, a.X...) < 16/size || vectorOf(4, a.Centers) < 4 {
+		args.list = 0
 		c := k.call("nearest").as("SRC", a.X[0].DType)
 		return launch(c, "nearest", driver.Grid{X: ceil(int(args.n), 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args)
 	}
+	tiles := driver.Grid{X: ceil(int(args.n), doubleRows), Y: problems, Z: 1, Threads: threads}
 	c := k.call("nearest_double").as("SRC", a.X[0].DType)
-	if err := launch(c, "norms", driver.Grid{X: ceil(int(args.k), threads), Y: problems, Z: 1, Threads: threads}, 0, &args); err != nil {
+	if args.list == 0 {
+		if err := launch(c, "norms", driver.Grid{X: ceil(int(args.k), threads), Y: problems, Z: 1, Threads: threads}, 0, &args); err != nil {
+			return err
+		}
+		return launch(c, "nearest", tiles, shared, &args)
+	}
+	g := k.call("nearest_bf16").as("SRC", a.X[0].DType).set("D", d)
+	if err := launch(g, "split", driver.Grid{X: ceil(int(args.k), 8), Y: problems, Z: 1, Threads: threads}, 0, &args); err != nil {
 		return err
 	}
-	return launch(c, "nearest", driver.Grid{X: ceil(int(args.n), doubleRows), Y: problems, Z: 1, Threads: threads}, shared, &args)
+	if err := launch(g, "guess", tiles, 2*doubleCols*(2*d+8)*2, &args); err != nil {
+		return err
+	}
+	return launch(c, "nearest", tiles, shared, &args)
 }
 
 // sharedLabels is the most labels that a block counts in shared memory.

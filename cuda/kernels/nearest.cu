@@ -15,7 +15,9 @@ struct Args {
 	Mat<const int> ids;
 	Cube<const float> centers;
 	const int *base, *live;
-	float *norms; // not used
+	float *norms; // this and the next are not used
+	bf16 *parts;
+	int *largest, *list, *listed;
 	int n, k, d, pad;
 };
 

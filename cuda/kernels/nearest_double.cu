@@ -1,6 +1,6 @@
 // labels[p, i] = base[p] + argminⱼ |centers[j]|² − 2·x[i]·centers[j], the lower
 // center among equals, as kernels/nearest.cu, with products on the float64 tensor
-// cores. First norms, then nearest.
+// cores: of all rows, or of those that kernels/nearest_bf16.cu lists. First norms, then nearest.
 // norms: grid (256 centers, problems), 256 threads, to norms [problems, k].
 // nearest: grid (128 rows, problems), 256 threads: 4 by 2 warps of 32 rows and 32
 // centers. Tiles of 64 centers, 128 columns at a time, come by cp.async into two
@@ -21,6 +21,8 @@ struct Args {
 	Cube<const float> centers;
 	const int *base, *live;
 	float *norms;
+	bf16 *parts;              // not used
+	int *largest, *list, *listed; // [problems, n] the rows to label, [problems] how many; null: all
 	int n, k, d, pad;
 };
 
@@ -95,8 +97,11 @@ struct Stage {
 	const Args &a;
 	int problem, first, parts;
 	Mat<const SRC> rows;
-	const int *ids;
+	const int *ids, *list;
+	int n;
 
+	// The place of the i-th row in labels and ids.
+	__device__ int place(int i) const { return list ? list[i] : i; }
 	__device__ SRC *x(int s) const { return (SRC *)shared + (parts > 1 ? s % 2 : 0) * ROWS * LD; }
 	__device__ float *c(int s) const { return (float *)((SRC *)shared + (parts > 1 ? 2 : 1) * ROWS * LD) + s % 2 * COLS * LD; }
 	__device__ void load_rows(int s) const
@@ -104,8 +109,8 @@ struct Stage {
 		const int each = 16 / sizeof(SRC);
 		int from = s % parts * WIDE, pieces = min(WIDE, a.d - from) / each;
 		for (int i = threadIdx.x; i < ROWS * pieces; i += blockDim.x) {
-			int r = i / pieces, j = i % pieces * each, row = min(first + r, a.n - 1);
-			copy16(x(s) + r * LD + j, rows.row(ids ? ids[row] : row) + from + j, first + r < a.n);
+			int r = i / pieces, j = i % pieces * each, row = place(min(first + r, n - 1));
+			copy16(x(s) + r * LD + j, rows.row(ids ? ids[row] : row) + from + j, first + r < n);
 		}
 	}
 	__device__ void load_centers(int s) const
@@ -125,13 +130,16 @@ struct Stage {
 	}
 };
 
-extern "C" __global__ void __launch_bounds__(256, sizeof(SRC) == 2 ? 2 : 1) nearest(PARAM)
+extern "C" __global__ void __launch_bounds__(256) nearest(PARAM)
 {
 	__shared__ Best found[2][ROWS];
 	int problem = blockIdx.y;
 	if (a.live && !a.live[problem])
 		return;
-	Stage stage = {a, problem, (int)blockIdx.x * ROWS, (a.d + WIDE - 1) / WIDE, a.x[problem], a.ids.p ? a.ids.row(problem) : 0};
+	Stage stage = {a, problem, (int)blockIdx.x * ROWS, (a.d + WIDE - 1) / WIDE, a.x[problem], a.ids.p ? a.ids.row(problem) : 0,
+		       a.list ? a.list + problem * (i64)a.n : 0, a.list ? a.listed[problem] : a.n};
+	if (stage.first >= stage.n)
+		return;
 	int group = lane_id() / 4, own = lane_id() % 4 * 2, down = warp_id() / 2 * 32, right = warp_id() % 2 * 32;
 	const float *norms = a.norms + problem * (i64)a.k;
 	double sum[2][4][4] = {};
@@ -189,11 +197,11 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(SRC) == 2 ? 2 : 1) near
 	}
 	__syncthreads();
 	int row = stage.first + threadIdx.x;
-	if (threadIdx.x < ROWS && row < a.n) {
+	if (threadIdx.x < ROWS && row < stage.n) {
 		Best one = found[0][threadIdx.x], other = found[1][threadIdx.x];
 		one.take(other.score, other.label);
 		if (one.label == 0x7fffffff)
 			one.label = 0; // no score is a number
-		a.labels.row(problem)[row] = one.label + (a.base ? a.base[problem] : 0);
+		a.labels.row(problem)[stage.place(row)] = one.label + (a.base ? a.base[problem] : 0);
 	}
 }
