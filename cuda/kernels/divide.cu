@@ -15,6 +15,7 @@
 #define WARPS 8
 #define PAIR 16 // members at once
 #define SOME (VEC < 4 ? VEC : 4) // columns that a lane averages at once
+#define AHEAD 8 // rows under way for that
 
 struct Args {
 	const Mat<const SRC> *x;
@@ -117,12 +118,21 @@ __device__ void average(const Args &a, int p, Mat<const SRC> rows, const int *me
 	int bad = a.n;
 	for (int j = lane_id() * SOME; j < a.d; j += WARP * SOME) {
 		double sum[SOME] = {};
-		for (int i = 0; i < n; i++) {
-			Vec<SRC, SOME> x = *(const Vec<SRC, SOME> *)(rows.row(members[i]) + j);
-			for (int v = 0; v < SOME; v++) {
-				if (!(fabsf(f32(x.at[v])) < INF))
-					bad = min(bad, members[i]);
-				sum[v] = __dadd_rn(sum[v], scaled(x.at[v]) * SCALE);
+		for (int from = 0; from < n; from += AHEAD) {
+			Vec<SRC, SOME> x[AHEAD];
+#pragma unroll
+			for (int i = 0; i < AHEAD; i++)
+				x[i] = *(const Vec<SRC, SOME> *)(rows.row(members[min(from + i, n - 1)]) + j);
+#pragma unroll
+			for (int i = 0; i < AHEAD; i++) {
+				if (from + i >= n)
+					break;
+#pragma unroll
+				for (int v = 0; v < SOME; v++) {
+					if (!(fabsf(f32(x[i].at[v])) < INF))
+						bad = min(bad, members[from + i]);
+					sum[v] = __dadd_rn(sum[v], scaled(x[i].at[v]) * SCALE);
+				}
 			}
 		}
 		for (int v = 0; v < SOME; v++)
