@@ -103,6 +103,16 @@ func (a Access) Add(b Access) Access {
 	return a
 }
 
+// Sub is what was counted after b, an earlier count of the same backend.
+func (a Access) Sub(b Access) Access {
+	a.Routed -= b.Routed
+	a.Rows -= b.Rows
+	a.Suffix -= b.Suffix
+	a.Values -= b.Values
+	a.Dense -= b.Dense
+	return a
+}
+
 func percent(n, d int64) float64 {
 	if d == 0 {
 		return 0

@@ -77,6 +77,15 @@ func TestBytes(t *testing.T) {
 	near(t, "bytes percent", l.BytesPercent(), 80)
 }
 
+// Every count that Add adds Sub takes away, and what a row weighs stays.
+func TestSub(t *testing.T) {
+	before := Access{Routed: 1, Rows: 2, Suffix: 3, Values: 4, Dense: 5, RoutedBytes: 6, RowBytes: 7, ValueBytes: 8, Vectors: 2}
+	more := Access{Routed: 10, Rows: 20, Suffix: 30, Values: 40, Dense: 50, RoutedBytes: 6, RowBytes: 7, ValueBytes: 8, Vectors: 2}
+	if got := before.Add(more).Sub(before); got != more {
+		t.Errorf("%+v, want %+v", got, more)
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	if p := (Access{}).Percent(); p != 0 {
 		t.Errorf("access before the first step is %v", p)

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"blitzen/attention"
 	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/sample"
@@ -186,7 +185,7 @@ func (m *modelBench) decode(s *decode.Session, flags attentionFlags, v visit, se
 		if err != nil {
 			return err
 		}
-		read := since(before, s.Access())
+		read := s.Access().Sub(before)
 		row := &benchRow{
 			Tokens: n, Depth: v.depth, Attention: flags.label(), Unit: "tokens/s",
 			Access: read.Percent(), TokenBytes: weights + float64(read.Bytes())/float64(n),
@@ -257,15 +256,6 @@ func weightBytes(s *decode.Session) (total float64, err error) {
 		return err
 	})
 	return total, err
-}
-
-// since is what was read after before.
-func since(before, after attention.Access) attention.Access {
-	after.Routed -= before.Routed
-	after.Rows -= before.Rows
-	after.Suffix -= before.Suffix
-	after.Dense -= before.Dense
-	return after
 }
 
 func decodeRate(ctx context.Context, s *decode.Session, tokens int) (perSecond float64, err error) {
