@@ -46,11 +46,7 @@ func Capture(dev device.Device, s *decode.Session) (*Source, error) {
 	err := s.Probe(func(cache *kvcache.Cache) (attention.Backend, error) {
 		c.spec, c.rows, c.layers = cache.Layers[0].Spec, cache.Frozen(), cache.Layers
 		c.queries = make([]*device.Tensor, len(cache.Layers))
-		specs := make([]kvcache.Spec, len(cache.Layers))
-		for i, l := range cache.Layers {
-			specs[i] = l.Spec
-		}
-		exact, err := dense.New(dev, specs)
+		exact, err := dense.New(dev, cache.Specs())
 		return &observer{exact, c}, err
 	})
 	if err == nil {

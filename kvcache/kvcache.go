@@ -128,12 +128,21 @@ func (c *Cache) KeepQueries(tokens, heads int) error {
 	return c.owned.Err()
 }
 
-// HoldQueries makes Queries those of n tokens, at most as many as there is room
-// for.
+// HoldQueries makes Queries those of n tokens, at most as many as KeepQueries
+// made room for.
 func (c *Cache) HoldQueries(n int) {
 	for _, l := range c.Layers {
 		l.Queries = l.queries.Slice(0, 0, n)
 	}
+}
+
+// Specs describes the rows of every layer, as New took them.
+func (c *Cache) Specs() []Spec {
+	specs := make([]Spec, len(c.Layers))
+	for i, l := range c.Layers {
+		specs[i] = l.Spec
+	}
+	return specs
 }
 
 // Frozen is the number of prompt rows, 0 before Freeze.

@@ -25,10 +25,7 @@ type Mass struct {
 
 // NewMass watches the frozen rows of cache under so many query heads.
 func NewMass(dev device.Device, cache *kvcache.Cache, heads int) (*Mass, error) {
-	specs := make([]kvcache.Spec, len(cache.Layers))
-	for i, l := range cache.Layers {
-		specs[i] = l.Spec
-	}
+	specs := cache.Specs()
 	d, err := dense.New(dev, specs)
 	if err != nil {
 		return nil, err

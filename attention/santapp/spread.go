@@ -30,10 +30,7 @@ type SpreadProbe struct {
 
 // NewSpreadProbe measures over the frozen rows of a latent cache.
 func NewSpreadProbe(dev device.Device, cache *kvcache.Cache, heads int) (*SpreadProbe, error) {
-	specs := make([]kvcache.Spec, len(cache.Layers))
-	for i, l := range cache.Layers {
-		specs[i] = l.Spec
-	}
+	specs := cache.Specs()
 	d, err := dense.New(dev, specs)
 	if err != nil {
 		return nil, err

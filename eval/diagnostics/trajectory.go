@@ -103,10 +103,7 @@ type recorder struct {
 }
 
 func newRecorder(dev device.Device, c *kvcache.Cache, heads int) (*recorder, error) {
-	specs := make([]kvcache.Spec, len(c.Layers))
-	for i, l := range c.Layers {
-		specs[i] = l.Spec
-	}
+	specs := c.Specs()
 	d, err := dense.New(dev, specs)
 	if err != nil {
 		return nil, err
