@@ -31,6 +31,8 @@ func moeCases() []testCase {
 		{65, 64, 33, 16, 6, device.BF16, false},
 		{2, 111, 16, 3, 1, device.BF16, false},
 		{190, 72, 40, 5, 3, device.BF16, false},
+		{1, 64, 328, 5, 3, device.BF16, false},
+		{2, 32, 1416, 4, 2, device.BF16, false},
 	} {
 		int8 := s
 		int8.int8 = true
