@@ -120,27 +120,10 @@ func BenchmarkExpertsInt8(b *testing.B) {
 			sets = append(sets, device.ExpertsArgs{Dst: dst, X: x, IDs: m.ints(ids...).Unflatten(0, 1, k), Weights: weights, Experts: all})
 		}
 	}
-	for _, shape := range []expertsOneShape{
-		oneInt8, {8, 4, 3, 3, 2, 6}, {8, 4, 2, 4, 2, 8},
-	} {
-		b.Run(fmt.Sprint(shape), func(b *testing.B) {
-			measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
-				for _, a := range sets {
-					if err := d.kernels.expertsOneInt8(a, width, shape); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		})
-	}
-	b.Run("several tokens' kernel", func(b *testing.B) {
-		measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
-			for _, a := range sets {
-				if err := d.kernels.expertsFewInt8(a, width, fewInt8); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	measure(b, d, len(sets), scale{bytes: bytes}, func(o *device.Ops) {
+		for _, a := range sets {
+			o.Experts(a)
+		}
 	})
 }
 

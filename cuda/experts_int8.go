@@ -56,73 +56,25 @@ func (c *call) widenExperts(a device.ExpertsArgs, s widening, from, to int, tabl
 	})
 }
 
-// expertsOneShape says how kernels/experts_one_int8.cu is compiled: warps of a
-// block of gate_up, how many share outputs, blocks of a multiprocessor, loads
-// ahead of each matrix; how many warps of down share a choice, loads ahead.
-type expertsOneShape struct{ warps, split, blocks, depth, downSplit, downDepth int }
-
-var oneInt8 = expertsOneShape{8, 4, 3, 3, 3, 4}
-
-type expertsOneArgs struct {
-	dst, x, ids, weights, table, inner      vec
-	innerLD, hidden, width, k, experts, pad int32
-}
-
-// expertsOneInt8 runs one token on the tensor cores.
-func (k *kernels) expertsOneInt8(a device.ExpertsArgs, width int, s expertsOneShape) error {
-	n, hidden := a.IDs.Shape[1], a.X.Shape[1]
-	c := k.call("experts_one_int8").expertTypes(a).set("WARPS", s.warps).set("SPLIT", s.split).set("BLOCKS", s.blocks)
-	c.set("DEPTH", s.depth).set("DOWN_SPLIT", s.downSplit).set("DOWN_DEPTH", s.downDepth)
-	ld := ceil(width, 64) * 64
-	args := expertsOneArgs{
-		c.vec(a.Dst), c.vec(a.X), c.vec(a.IDs), c.vec(a.Weights), c.table(a), c.scratch(a.X.DType.Size() * n * ld)[0],
-		int32(ld), int32(hidden), int32(width), int32(n), int32(len(a.Experts)), 0,
-	}
-	all := blocks(ceil(n*ceil(width, 8), s.warps/s.split), 32*s.warps)
-	if err := launch(c, "gate_up", k.early(all), planeBytes(hidden), &args); err != nil {
-		return err
-	}
-	tasks := n * s.downSplit
-	warps := min(tasks, 32)
-	shared := warps*planeBytes(64*ceil(ceil(width, 64), s.downSplit)) + 32*tasks
-	return launch(c, "down", k.early(blocks(ceil(hidden, 8), 32*warps)), shared, &args)
-}
-
-// expertsForOne reports whether expertsOneInt8 takes them.
-func (k *kernels) expertsForOne(a device.ExpertsArgs) bool {
-	for _, e := range a.Experts {
-		if e.GateUp.Out()%32 != 0 || !k.forOneRow(a.X, e.GateUp.Parts...) || !k.forOneRow(a.X, e.Down.Parts...) {
-			return false
-		}
-	}
-	return true
-}
-
-// expertsInt8Shape says how kernels/experts_few_int8.cu is compiled: threads of
-// a block and blocks of a multiprocessor, for both kernels; outputs of down a
-// block; loads ahead.
-type expertsInt8Shape struct{ threads, blocks, downThreads, downBlocks, outs, deep int }
-
-var fewInt8 = expertsInt8Shape{512, 2, 384, 2, 8, 2}
-
 // expertsFewInt8 is expertsFew with weights of signed bytes.
-func (k *kernels) expertsFewInt8(a device.ExpertsArgs, width int, s expertsInt8Shape) error {
+func (k *kernels) expertsFewInt8(a device.ExpertsArgs, width int) error {
+	const threads, blocksEach, downThreads, outs, deep = 512, 2, 384, 8, 2 // blocks of a multiprocessor; loads ahead
 	tokens, n, hidden := a.X.Shape[0], a.IDs.Shape[1], a.X.Shape[1]
 	c := k.call("experts_few_int8").expertTypes(a)
 	w := []*device.Tensor{a.X}
 	for _, e := range a.Experts {
 		w = append(append(w, e.GateUp.Parts...), e.Down.Parts...)
 	}
-	c.set("VEC", vectorOf(16, w...)).set("THREADS", s.threads).set("BLOCKS", s.blocks)
-	c.set("DOWN_THREADS", s.downThreads).set("DOWN_BLOCKS", s.downBlocks).set("OUTS", s.outs).set("DEEP", s.deep)
+	c.set("VEC", vectorOf(16, w...)).set("THREADS", threads).set("DOWN_THREADS", downThreads)
+	c.set("BLOCKS", blocksEach).set("OUTS", outs).set("DEEP", deep)
 	ld := ceil(width, 16) * 16
 	args := expertsFewArgs{
 		c.mat(a.Dst), c.mat(a.X), c.mat(a.IDs), c.mat(a.Weights), c.table(a), c.scratch(4 * tokens * n * ld)[0], int64(ld),
 		int32(tokens), int32(hidden), int32(width), int32(n), int32(len(a.Experts)), 0,
 	}
-	all := blocks(min(s.blocks*k.card.multiprocessors, tokens*n*width), s.threads)
+	all := blocks(min(blocksEach*k.card.multiprocessors, tokens*n*width), threads)
 	if err := launch(c, "gate_up", k.early(all), 0, &args); err != nil {
 		return err
 	}
-	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, s.outs), Y: tokens, Z: 1, Threads: s.downThreads}), 4*s.outs*n, &args)
+	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: downThreads}), 4*outs*n, &args)
 }

@@ -71,10 +71,8 @@ func (k *kernels) Experts(a device.ExpertsArgs) error {
 		width = max(width, e.GateUp.Out()/2)
 	}
 	switch {
-	case a.X.Shape[0] == 1 && k.expertsForOne(a):
-		return k.expertsOneInt8(a, width, oneInt8)
 	case a.X.Shape[0] <= fewTokens && a.Experts[0].Down.Parts[0].DType == device.I8:
-		return k.expertsFewInt8(a, width, fewInt8)
+		return k.expertsFewInt8(a, width)
 	case a.X.Shape[0] <= fewTokens:
 		return k.expertsFew(a, width)
 	case k.card.capability == hopper && expertsForTensorCores(a, width):

@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gate_up(PARAM)
 // dst += Σⱼ weights·(down·inner). Grid: (blocks of OUTS outputs, tokens),
 // DOWN_THREADS threads; OUTS·k floats of dynamic shared memory. Warps take two
 // outputs of a choice at a time.
-extern "C" __global__ void __launch_bounds__(DOWN_THREADS, DOWN_BLOCKS) down(PARAM)
+extern "C" __global__ void __launch_bounds__(DOWN_THREADS, BLOCKS) down(PARAM)
 {
 	let_next_start();
 	wait_for_previous();
