@@ -13,8 +13,8 @@ import (
 // longest matching entry counts.
 var allowed = map[string][]string{
 	"cmd":                    {"*"},
-	"decode":                 {"model", "attention", "attention/dense", "attention/record", "kvcache", "sample", "device", "tokenizer"},
-	"eval":                   {"decode", "model", "attention", "kvcache", "tokenizer", "sample", "device"},
+	"decode":                 {"model", "attention", "attention/dense", "attention/record", "kvcache", "sample", "device"},
+	"eval":                   {"attention"},
 	"eval/comparison":        {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":        {},
 	"eval/diagnostics":       {"eval", "decode", "attention", "attention/dense", "attention/santapp", "attention/centroid", "kvcache", "teams", "device"},
