@@ -6,8 +6,9 @@ package device
 //
 // Float tensors are F32 or BF16 as the device stores activations and weights;
 // the weights of products may be I8 with scales, and then stand for the real
-// numbers scale·byte, which a device may round to the type of x. All sums are in float32 or better. Tensors may be strided between rows; an
-// operation's outputs must not overlap its inputs unless it says so.
+// numbers scale·byte, which a device may round to the type of x. All sums are in
+// float32 or better. Tensors may be strided between rows; an operation's outputs
+// must not overlap its inputs unless it says so.
 type Ops struct {
 	kernels Kernels
 	trace   *Trace
@@ -128,8 +129,9 @@ func (o *Ops) SwiGLU(dst, gateUp *Tensor) {
 
 // Router chooses experts: softmax over all experts in float32, then the k
 // largest (lower expert first among equals), with Groups > 1 only from the
-// TopGroups groups whose best expert is largest (lower group first). Weights are the softmax
-// values, divided by their sum if Normalize and k > 1, else times Scale.
+// TopGroups groups whose best expert is largest (lower group first). Weights are
+// the softmax values, divided by their sum if Normalize and k > 1, else times
+// Scale.
 //
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
 func (o *Ops) Router(a RouterArgs) {
