@@ -18,9 +18,6 @@ import (
 // Shape is a model's attention outputs of one token.
 type Shape struct{ Layers, Heads, Dim int }
 
-// Len is the numbers of all layers.
-func (s Shape) Len() int { return s.Layers * s.Heads * s.Dim }
-
 // Outputs is a backend whose outputs of the last step can be had.
 type Outputs struct {
 	attention.Backend

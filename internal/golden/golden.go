@@ -177,14 +177,3 @@ func Cosine(x, y []float64) float64 {
 	}
 	return xy / math.Sqrt(xx*yy)
 }
-
-// Argmax is the index of the largest value, the first among equals.
-func Argmax(x []float64) int {
-	best := 0
-	for i, v := range x {
-		if v > x[best] {
-			best = i
-		}
-	}
-	return best
-}
