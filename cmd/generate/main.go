@@ -6,6 +6,17 @@
 // stderr. Exit codes: 0 done (also when the reader of stdout went away), 1
 // loading or running failed, 2 the command line or the prompt cannot be used,
 // 130 interrupted.
+//
+// A file begins with the command that it belongs to (generate, compare, evaluate,
+// diagnose, report, bench, inspect, tokenize). What commands share:
+//
+//	devices, open, models, resolve    --device, MODEL and its weights
+//	attentions, attention_report      --attention: methods from flags, their labels
+//	prompt, task, sampling            what is asked, and how tokens are chosen
+//	context, need                     whether it fits
+//	spread                            what a latent cache should be grouped by
+//	usage, help, environment          flags in general, errors about them
+//	progress, stdout, file            the terminal and files
 package main
 
 import (

@@ -3,125 +3,127 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
-	"blitzen/decode"
-	"blitzen/sample"
+	"blitzen/eval"
+	"blitzen/report"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// generationReport is the JSON object of a generation. Times are in milliseconds, under
-// llama.cpp's names.
-type generationReport struct {
-	Text         string          `json:"text"`
-	TokenIDs     []int32         `json:"token_ids"`
-	PromptTokens int             `json:"prompt_tokens"`
-	FinishReason string          `json:"finish_reason"`
-	LogProbs     []tokenReport   `json:"logprobs"` // empty unless asked for
-	Attention    attentionReport `json:"attention"`
-	Timings      timings         `json:"timings"`
-	Sampling     sample.Settings `json:"sampling"`
-	Model        modelReport     `json:"model"`
-	Version      string          `json:"version"`
+// reportFlags are those of generate report.
+type reportFlags struct {
+	output string
+	plot   string
 }
 
-type tokenReport struct {
-	TokenID int32             `json:"token_id"`
-	Token   string            `json:"token,omitempty"`
-	LogProb float32           `json:"logprob"`
-	Top     []candidateReport `json:"top"`
-}
-
-type candidateReport struct {
-	TokenID int32   `json:"token_id"`
-	Token   string  `json:"token,omitempty"`
-	LogProb float32 `json:"logprob"`
-}
-
-type timings struct {
-	LoadMS        float64 `json:"load_ms"`
-	PromptN       int     `json:"prompt_n"`
-	PromptMS      float64 `json:"prompt_ms"`
-	PromptPerSec  float64 `json:"prompt_per_second"`
-	BuildMS       float64 `json:"build_ms"` // building teams
-	PredictedN    int     `json:"predicted_n"`
-	PredictedMS   float64 `json:"predicted_ms"`
-	PredictedEach float64 `json:"predicted_per_token_ms"`
-	PredictedSec  float64 `json:"predicted_per_second"`
-}
-
-type modelReport struct {
-	Path         string `json:"path"`
-	Architecture string `json:"architecture"`
-	Hash         string `json:"hash"`
-	DType        string `json:"dtype"`
-	Quantize     string `json:"quantize"`
-	Device       string `json:"device"`
-}
-
-func newReport(o *opened) generationReport {
-	return generationReport{Version: version, LogProbs: []tokenReport{}, Model: modelReport{
-		Path: o.Dir, Architecture: o.Config.Architecture, Hash: o.Checkpoint.Fingerprint(),
-		DType: o.Device.DType().String(), Quantize: o.quantize(), Device: o.Device.Name(),
-	}}
-}
-
-func (r *generationReport) fill(g *generation, s *decode.Session, ids []int32, result decode.Result) {
-	r.Text, r.TokenIDs, r.FinishReason = result.Text, result.IDs(), result.Finish
-	r.PromptTokens, r.Sampling = len(ids), g.settings
-	r.Attention = g.attentionFlags.report(s.Access(), g.attentionFlags.seedFor(g.cmd.Flags(), g.settings.Seed))
-	if g.logprobs > 0 {
-		r.addLogProbs(g.opened, result.Tokens)
-	}
-	t := &r.Timings
-	t.PromptN, t.PredictedN, t.PredictedMS = len(ids), len(result.Tokens), milliseconds(result.Decode)
-	t.PromptPerSec = perSecond(t.PromptN, t.PromptMS)
-	t.PredictedSec = perSecond(t.PredictedN, t.PredictedMS)
-	if t.PredictedN > 0 {
-		t.PredictedEach = t.PredictedMS / float64(t.PredictedN)
-	}
-}
-
-func (r *generationReport) addLogProbs(o *opened, tokens []decode.Token) {
-	// A token's own text; bytes that are no character on their own show as
-	// U+FFFD.
-	piece := func(id int32) string {
-		if o.Tokenizer == nil {
-			return ""
+func newReportCommand() *cobra.Command {
+	r := &reportFlags{}
+	cmd := newCommand("report [flags] RESULTS.jsonl ...", "Draw what evaluate --output wrote: score against access, as a page or a plot", r.run)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("no results: name the files that evaluate --output wrote")
 		}
-		text, _ := o.Tokenizer.Bytes(id)
-		return strings.ToValidUTF8(string(text), "\uFFFD")
+		return nil
 	}
-	for _, t := range tokens {
-		entry := tokenReport{TokenID: t.ID, Token: piece(t.ID), LogProb: t.LogProb}
-		for _, c := range t.Top {
-			entry.Top = append(entry.Top, candidateReport{c.ID, piece(c.ID), c.LogProb})
+	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVarP(&r.output, "output", "o", "", "write the page to `FILE`.html")
+		f.StringVar(&r.plot, "plot", "", "draw for a paper to `FILE`.svg or .png; of several tables each gets a file of its own")
+	})
+	return cmd
+}
+
+func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
+	format := strings.TrimPrefix(filepath.Ext(r.plot), ".")
+	switch {
+	case r.output == "" && r.plot == "":
+		return usagef("nothing to do: give -o FILE.html or --plot FILE.svg")
+	case r.plot != "" && !slices.Contains(report.Formats, format):
+		return usagef("--plot %s: want a name that ends in .svg or .png", r.plot)
+	}
+	results, err := readResults(cmd.ErrOrStderr(), args)
+	if err != nil {
+		return err
+	}
+	curves := curvesOf(results)
+	if len(curves) == 0 {
+		return usagef("the results hold no prompt that all methods have answered")
+	}
+	if r.output != "" {
+		if err := writeFile("--output", r.output, resultsPage(results, curves).Write); err != nil {
+			return err
 		}
-		r.LogProbs = append(r.LogProbs, entry)
+	}
+	if r.plot == "" {
+		return nil
+	}
+	for _, c := range curves {
+		path := r.plot
+		if len(curves) > 1 {
+			path = strings.TrimSuffix(r.plot, "."+format) + "-" + slug(c.Title) + "." + format
+		}
+		if err := writeFile("--plot", path, func(w io.Writer) error { return report.WritePlot(w, c, format) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slug is a title as a part of a file's name.
+func slug(title string) string {
+	return strings.Trim(regexp.MustCompile(`[^a-z0-9_]+`).ReplaceAllString(strings.ToLower(title), "-"), "-")
+}
+
+// resultsPage is the page of an evaluation.
+func resultsPage(r eval.Results, curves []report.Curve) *report.Page {
+	return &report.Page{
+		Title: filepath.Base(r.Model.Path) + ": score against access",
+		Facts: []report.Fact{
+			{Name: "model", Value: fmt.Sprintf("%s (%s)", r.Model.Path, r.Model.Architecture)},
+			{Name: "weights", Value: r.Model.Hash},
+			{Name: "device", Value: fmt.Sprintf("%s, %s", r.Model.Device, strings.ToLower(r.Model.DType))},
+			{Name: "seeds", Value: fmt.Sprintf("task %s, attention %s; %d for each prompt", r.Settings["--task-seed"], r.Settings["--attention-seed"], r.Repeats)},
+			{Name: "intervals", Value: fmt.Sprintf("bootstrap over prompts within tasks, %d resamples, seed %d", eval.Resamples, bootstrapSeed)},
+		},
+		Curves: curves,
 	}
 }
 
-// print writes the figures for people.
-func (r *generationReport) print(w io.Writer) {
-	t := r.Timings
-	fmt.Fprintf(w, "load         %10.1f ms\n", t.LoadMS)
-	fmt.Fprintf(w, "prompt       %10.1f ms  %6d tokens  %8.1f tokens/s\n", t.PromptMS, t.PromptN, t.PromptPerSec)
-	fmt.Fprintf(w, "teams        %10.1f ms\n", t.BuildMS)
-	fmt.Fprintf(w, "decode       %10.1f ms  %6d tokens  %8.1f tokens/s\n", t.PredictedMS, t.PredictedN, t.PredictedSec)
-	fmt.Fprintf(w, "KV access    %10.2f %%   selected rows alone %.2f %%, bytes %.2f %%\n", r.Attention.AccessPercent, r.Attention.SelectedPercent, r.Attention.BytesPercent)
-	fmt.Fprintf(w, "sampling     temperature %g (%s), top-k %d (%s), top-p %g (%s), min-p %g (%s), repetition penalty %g (%s)\n",
-		r.Sampling.Temperature, r.Sampling.Origin["temperature"], r.Sampling.TopK, r.Sampling.Origin["top_k"], r.Sampling.TopP, r.Sampling.Origin["top_p"],
-		r.Sampling.MinP, r.Sampling.Origin["min_p"], r.Sampling.Repetition, r.Sampling.Origin["repetition_penalty"])
-	fmt.Fprintf(w, "finish       %s\n", r.FinishReason)
-}
-
-func perSecond(n int, ms float64) float64 {
-	if ms == 0 {
-		return 0
+// curvesOf is a curve for each table of an evaluation.
+func curvesOf(r eval.Results) []report.Curve {
+	var curves []report.Curve
+	for _, t := range eval.Summarise(r, bootstrapSeed) {
+		c := report.Curve{Title: tableTitle(t), YName: "score, %"}
+		for _, l := range t.Lines {
+			name := seriesName(l.Label)
+			i := slices.IndexFunc(c.Series, func(s report.Series) bool { return s.Name == name })
+			if i < 0 {
+				i = len(c.Series)
+				c.Series = append(c.Series, report.Series{Name: name, Reference: l.Method == "dense"})
+			}
+			p := report.Point{
+				Label: l.Label, X: l.Percent, Y: 100 * l.Score.Mean, Low: 100 * l.Score.Low, High: 100 * l.Score.High,
+				Prompts: l.Prompts, BytesPercent: l.Access.BytesPercent(), OfReference: 100 * l.Normalised.Mean,
+			}
+			if l.Budget > 0 {
+				p.Short = fmt.Sprint(l.Budget)
+			}
+			c.Series[i].Points = append(c.Series[i].Points, p)
+		}
+		curves = append(curves, c)
 	}
-	return float64(n) / ms * 1000
+	return curves
 }
 
-// idList prints ids as --prompt-ids reads them.
-func idList(ids []int32) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
+// budgetOf finds the budget in a label.
+var budgetOf = regexp.MustCompile(`(, )?\bS \d+`)
+
+// seriesName is a label without its budget: settings that differ in the budget
+// alone are one series.
+func seriesName(label string) string {
+	return strings.TrimSpace(strings.ReplaceAll(budgetOf.ReplaceAllString(label, ""), "()", ""))
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"blitzen/eval/divergence"
@@ -63,68 +60,4 @@ func (m *measurement) pieces(ids []int32) []string {
 		out[i] = strings.ToValidUTF8(string(text), "\uFFFD")
 	}
 	return out
-}
-
-// file is one that is written as a whole: what stood there before stays until
-// then, and where it cannot be written is known from the start.
-type file struct {
-	flag, path string
-	part       *os.File // beside it; nil for none
-}
-
-// newFile prepares a file that a flag names; without a path nothing.
-func newFile(flag, path string) (*file, error) {
-	f := &file{flag: flag, path: path}
-	if path == "" {
-		return f, nil
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, usagef("%s: %s is not a regular file", flag, path)
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, usagef("%s: open %s: no such folder", flag, dir)
-	}
-	var err error
-	if f.part, err = os.CreateTemp(dir, "."+filepath.Base(path)+"-*"); err != nil {
-		return nil, usagef("%s: %w", flag, err)
-	}
-	return f, nil
-}
-
-// write puts content in the file's place.
-func (f *file) write(content func(io.Writer) error) error {
-	err := content(f.part)
-	if err == nil {
-		err = f.part.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.part.Close()
-	}
-	if err == nil {
-		err = os.Rename(f.part.Name(), f.path)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.flag, err)
-	}
-	f.part = nil
-	return nil
-}
-
-// writeFile makes a file at once.
-func writeFile(flag, path string, content func(io.Writer) error) error {
-	f, err := newFile(flag, path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.write(content)
-}
-
-// Close removes what has not been put in its place.
-func (f *file) Close() {
-	if f.part != nil {
-		f.part.Close()
-		os.Remove(f.part.Name())
-	}
 }
