@@ -63,12 +63,9 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(cmd.Flags()); err != nil {
 		return err
 	}
-	var prompt given
-	if f := cmd.Flags(); c.promptFlags.asked(f) {
-		var err error
-		if prompt, err = c.promptFlags.read(cmd); err != nil {
-			return err
-		}
+	prompt, err := c.readPrompt(cmd)
+	if err != nil {
+		return err
 	}
 	page, err := newFile("--report", c.report)
 	if err != nil {
@@ -121,6 +118,15 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return printJSON(cmd.OutOrStdout(), result)
 	}
 	return result.print(cmd.OutOrStdout())
+}
+
+// readPrompt is the user's prompt, read before anything costly is done; nothing where
+// the task makes one.
+func (c *compareFlags) readPrompt(cmd *cobra.Command) (given, error) {
+	if !c.promptFlags.asked(cmd.Flags()) {
+		return given{}, nil
+	}
+	return c.promptFlags.read(cmd)
 }
 
 // check refuses flags before a model is loaded.

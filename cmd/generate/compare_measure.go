@@ -199,10 +199,10 @@ func (m *measurement) answer(p comparison.Prompt, flags attentionFlags, seed uin
 	return out, nil
 }
 
-// printSpreads says for each kind of grouping what is to be grouped.
+// printSpreads says, once, what the first method that groups keys groups.
 func (m *measurement) printSpreads(p comparison.Prompt, sides ...attentionFlags) error {
 	for _, flags := range sides {
-		if flags.usesTeams() {
+		if flags.groupsKeys() {
 			return flags.printSpread(m.cmd.ErrOrStderr(), m.loaded, p.Session)
 		}
 	}

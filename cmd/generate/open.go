@@ -106,7 +106,7 @@ func (m *modelFlags) open(args []string) (*opened, error) {
 	return m.openSource(src)
 }
 
-// openModel is openModel as the flags say.
+// openModel reads configuration and headers as the flags say.
 func (m *modelFlags) openModel(dir string) (*loaded, error) {
 	l, err := openModel(dir, m.loadFormat == "dummy")
 	if err == nil {
