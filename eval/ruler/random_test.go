@@ -31,7 +31,7 @@ func TestTwister(t *testing.T) {
 		t.Errorf("shuffle: %v", x)
 	}
 	wide := newTwister(5<<32 | 7)
-	check("a seed of two words", [3]uint32{wide.uint32(), wide.uint32(), wide.uint32()}, [3]uint32{334492092, 130243341, 731690660})
+	check("a seed of two words", [3]uint32{wide.Uint32(), wide.Uint32(), wide.Uint32()}, [3]uint32{334492092, 130243341, 731690660})
 	// numpy.random.seed(42) and its first 32-bit word.
-	check("the plain seed", newPlainTwister(42).uint32(), uint32(1608637542))
+	check("the plain seed", newPlainTwister(42).Uint32(), uint32(1608637542))
 }

@@ -40,7 +40,7 @@ func (t *variables) step() int {
 // value is numpy's randint(10000, 99999): masked and drawn again when too large.
 func (t *variables) value() string {
 	for {
-		if v := t.values.uint32() & 0x1ffff; v <= 89998 {
+		if v := t.values.Uint32() & 0x1ffff; v <= 89998 {
 			return fmt.Sprint(10000 + v)
 		}
 	}

@@ -19,7 +19,7 @@ func (f *fit) initial(ctx context.Context, rng *mt19937) error {
 	first := newEqualWeights(m).draw(rng)
 	words := make([]uint32, f.k*trials*2)
 	for i := range words[trials*2:] { // center 0 is drawn already
-		words[trials*2+i] = rng.word()
+		words[trials*2+i] = rng.Uint32()
 	}
 	a := device.SpreadArgs{X: f.x, First: int(first)}
 	var err error

@@ -1,48 +1,22 @@
 package kmeans
 
+import "gonum.org/v1/gonum/mathext/prng"
+
 // mt19937 is numpy's RandomState(seed): the same words, and the same numbers
-// made of them.
+// made of them. A copy goes on like the original.
 //
-// Source: Matsumoto and Nishimura (1998); numpy/random/src/mt19937 and
-// numpy/random/mtrand.pyx.
-type mt19937 struct {
-	key  [624]uint32
-	next int
-}
+// Source: numpy/random/src/mt19937 and numpy/random/mtrand.pyx.
+type mt19937 struct{ prng.MT19937 }
 
 func newMT19937(seed uint32) *mt19937 {
-	g := &mt19937{next: 624}
-	g.key[0] = seed
-	for i := 1; i < len(g.key); i++ {
-		g.key[i] = 1812433253*(g.key[i-1]^g.key[i-1]>>30) + uint32(i)
-	}
+	g := &mt19937{}
+	g.Seed(uint64(seed))
 	return g
-}
-
-func (g *mt19937) word() uint32 {
-	if g.next == len(g.key) {
-		g.twist()
-	}
-	y := g.key[g.next]
-	g.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
-}
-
-func (g *mt19937) twist() {
-	const n, m = 624, 397
-	for i := range g.key {
-		y := g.key[i]&0x80000000 | g.key[(i+1)%n]&0x7fffffff
-		g.key[i] = g.key[(i+m)%n] ^ y>>1 ^ -(y&1)&0x9908b0df
-	}
-	g.next = 0
 }
 
 // double is uniform in [0, 1) with 53 bits.
 func (g *mt19937) double() float64 {
-	a, b := g.word()>>5, g.word()>>6
+	a, b := g.Uint32()>>5, g.Uint32()>>6
 	return (float64(a)*67108864 + float64(b)) / 9007199254740992
 }
 
@@ -56,7 +30,7 @@ func (g *mt19937) interval(limit uint32) uint32 {
 		mask |= mask >> shift
 	}
 	for {
-		if v := g.word() & mask; v <= limit {
+		if v := g.Uint32() & mask; v <= limit {
 			return v
 		}
 	}

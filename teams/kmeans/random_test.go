@@ -13,9 +13,9 @@ import (
 func TestRandomKnown(t *testing.T) {
 	g := newMT19937(5489)
 	for range 9999 {
-		g.word()
+		g.Uint32()
 	}
-	if w := g.word(); w != 4123659995 {
+	if w := g.Uint32(); w != 4123659995 {
 		t.Errorf("word 10,000 is %d", w)
 	}
 	g = newMT19937(0)
@@ -31,7 +31,7 @@ func TestRandomKnown(t *testing.T) {
 
 func TestInterval(t *testing.T) {
 	g := newMT19937(1)
-	if g.interval(0) != 0 || g.next != 624 {
+	if g.interval(0) != 0 || *g != *newMT19937(1) {
 		t.Error("an interval of one number draws a word")
 	}
 	rapid.Check(t, func(t *rapid.T) {
