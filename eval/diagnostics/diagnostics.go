@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -122,7 +123,7 @@ const (
 func (t *Trajectory) Windows() Grid[float64] {
 	return each(t, t.Heads, func(layer, head int) float64 {
 		weights := t.logits(0, layer, head)
-		lse := logSumExp(weights)
+		lse := floats.LogSumExp(weights)
 		for i := range weights {
 			weights[i] = math.Exp(weights[i] - lse)
 		}
@@ -163,7 +164,7 @@ func (t *Trajectory) Jensen(g Grouping) Grid[JensenRatios] {
 			members[to] = append(members[to], logits[i])
 		}
 		var ratios []float64
-		lse, weighted := logSumExp(logits), 0.0
+		lse, weighted := floats.LogSumExp(logits), 0.0
 		for _, m := range members {
 			j := JensenOf(m)
 			ratios = append(ratios, j.Ratio())

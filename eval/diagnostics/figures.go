@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Divergence is KL(p‖q) of dense attention over the prompt, p, from what a
@@ -34,7 +36,7 @@ func Diverge(logits []float64, group []int32, phi []float64) Divergence {
 		groups[g].weighted += w * (logits[i] - top)
 		total += w
 	}
-	norm := logSumExp(phi)
+	norm := floats.LogSumExp(phi)
 	var d Divergence
 	for g, m := range groups {
 		if m.mass == 0 { // weights below e⁻⁷⁴⁵ of the largest
@@ -100,18 +102,8 @@ func JensenOf(logits []float64) Jensen {
 	for _, s := range logits {
 		mean += s / float64(len(logits))
 	}
-	return Jensen{logSumExp(logits), math.Log(float64(len(logits))) + mean}
+	return Jensen{floats.LogSumExp(logits), math.Log(float64(len(logits))) + mean}
 }
 
 // Ratio is exact over surrogate, at least 1 but for rounding.
 func (j Jensen) Ratio() float64 { return math.Exp(j.Exact - j.Surrogate) }
-
-// logSumExp is ln Σ exp(x).
-func logSumExp(x []float64) float64 {
-	top := slices.Max(x)
-	sum := 0.0
-	for _, v := range x {
-		sum += math.Exp(v - top)
-	}
-	return top + math.Log(sum)
-}
