@@ -6,8 +6,8 @@ import (
 
 	"blitzen/internal/golden"
 
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 )
 
