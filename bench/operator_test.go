@@ -12,12 +12,9 @@ import (
 	"blitzen/device"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/internal/modeltest/checkpoint"
 	"blitzen/kvcache"
-	"blitzen/model"
-	"blitzen/model/deepseekv2"
-	"blitzen/model/qwen2"
 	"blitzen/teams"
-	"blitzen/weights"
 )
 
 const models = "../testdata/models/"
@@ -31,17 +28,7 @@ func captured(t *testing.T, latent bool, rows int) (*Source, *decode.Session) {
 	if latent {
 		dir = models + "dsv2_lite"
 	}
-	m := modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) {
-		fields := modeltest.Fields(t, dir, "config.json")
-		if latent {
-			cfg, err := deepseekv2.ReadConfig(fields)
-			modeltest.Check(t, err)
-			return deepseekv2.Load(dev, ck, cfg, model.Options{Rows: 64})
-		}
-		cfg, err := qwen2.ReadConfig(fields)
-		modeltest.Check(t, err)
-		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 64})
-	})
+	m := checkpoint.Open(t, dev, dir, 64)
 	s := modeltest.Session(t, dev, m, rows+1)
 	ids := make([]int32, rows)
 	for i := range ids {

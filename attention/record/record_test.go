@@ -14,12 +14,10 @@ import (
 	"blitzen/device"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/internal/modeltest/checkpoint"
 	"blitzen/kvcache"
 	"blitzen/model"
-	"blitzen/model/deepseekv2"
-	"blitzen/model/qwen2"
 	"blitzen/teams"
-	"blitzen/weights"
 )
 
 const (
@@ -30,20 +28,11 @@ const (
 
 type build = func(*kvcache.Cache) (attention.Backend, error)
 
-// checkpoint is a tiny model of either kind, with a prompt read.
-func checkpoint(t *testing.T, dev device.Device, name string) (model.Model, record.Shape, *decode.Session) {
+// prompted is a tiny model of either kind, with a prompt read.
+func prompted(t *testing.T, dev device.Device, name string) (model.Model, record.Shape, *decode.Session) {
 	t.Helper()
 	dir := models + name
-	m := modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) {
-		if fields := modeltest.Fields(t, dir, "config.json"); name == "dsv2_lite" {
-			cfg, err := deepseekv2.ReadConfig(fields)
-			modeltest.Check(t, err)
-			return deepseekv2.Load(dev, ck, cfg, model.Options{Rows: 64})
-		}
-		cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
-		modeltest.Check(t, err)
-		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 64})
-	})
+	m := checkpoint.Open(t, dev, dir, 64)
 	s := modeltest.Session(t, dev, m, length+steps)
 	ids := golden.Open(t, dir+"/golden.safetensors").Int32s("p2.input_ids")
 	modeltest.Check(t, s.Prefill(context.Background(), ids[:length], nil))
@@ -117,7 +106,7 @@ func outputs(t *testing.T, s *decode.Session, dev device.Device, shape record.Sh
 func TestReplay(t *testing.T) {
 	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
 		dev := modeltest.Host(t)
-		m, shape, s := checkpoint(t, dev, name)
+		m, shape, s := prompted(t, dev, name)
 		ids, logits := tokens(t, s, modeltest.Dense(dev, m))
 		exact := outputs(t, s, dev, shape, modeltest.Dense(dev, m), ids)
 		if !same(exact.logits, logits) {
@@ -219,7 +208,7 @@ func TestMass(t *testing.T) {
 func TestMassOfModel(t *testing.T) {
 	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
 		dev := modeltest.Host(t)
-		m, shape, s := checkpoint(t, dev, name)
+		m, shape, s := prompted(t, dev, name)
 		ids, logits := tokens(t, s, modeltest.Dense(dev, m))
 		var watch *record.Mass
 		modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
@@ -256,7 +245,7 @@ func TestMassOfModel(t *testing.T) {
 func TestRowsRead(t *testing.T) {
 	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
 		dev := modeltest.Host(t)
-		m, shape, s := checkpoint(t, dev, name)
+		m, shape, s := prompted(t, dev, name)
 		ids, logits := tokens(t, s, sampled(dev))
 		modeltest.Check(t, s.Build(budget(dev, 8, shape.Heads)))
 		b := s.Backend().(attention.Selecting)
@@ -292,7 +281,7 @@ func TestRowsRead(t *testing.T) {
 // Where teams are not to be observed, and where they need not be.
 func TestRowsReadOrNot(t *testing.T) {
 	dev := modeltest.Host(t)
-	_, shape, s := checkpoint(t, dev, "qwen2_tied_gqa")
+	_, shape, s := prompted(t, dev, "qwen2_tied_gqa")
 	modeltest.Check(t, s.Build(sampled(dev)))
 	if _, err := s.Backend().(attention.Selecting).RowsRead(0); err == nil {
 		t.Error("no error without Observe")
@@ -307,7 +296,7 @@ func TestRowsReadOrNot(t *testing.T) {
 // Devices have their memory back.
 func TestClose(t *testing.T) {
 	dev := modeltest.Host(t)
-	m, shape, s := checkpoint(t, dev, "qwen2_tied_gqa")
+	m, shape, s := prompted(t, dev, "qwen2_tied_gqa")
 	before := dev.Memory().Used
 	for _, wrap := range []func() (attention.Backend, error){
 		func() (attention.Backend, error) {

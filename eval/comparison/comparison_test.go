@@ -14,12 +14,10 @@ import (
 	"blitzen/eval/divergence"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/internal/modeltest/checkpoint"
 	"blitzen/kvcache"
-	"blitzen/model"
-	"blitzen/model/qwen2"
 	"blitzen/sample"
 	"blitzen/teams"
-	"blitzen/weights"
 )
 
 const (
@@ -33,11 +31,7 @@ const (
 func read(t *testing.T, chunk int) comparison.Prompt {
 	t.Helper()
 	dev := modeltest.Host(t)
-	cfg, err := qwen2.ReadConfig(modeltest.Fields(t, needle, "config.json"))
-	modeltest.Check(t, err)
-	m := modeltest.Load(t, needle, func(ck *weights.Checkpoint) (model.Model, error) {
-		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 512})
-	})
+	m := checkpoint.Open(t, dev, needle, 512)
 	s, err := decode.New(dev, m, decode.Options{Capacity: length + steps, Sampling: sample.Greedy(), Chunk: chunk})
 	modeltest.Check(t, err)
 	t.Cleanup(s.Close)

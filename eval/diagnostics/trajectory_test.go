@@ -13,12 +13,10 @@ import (
 	"blitzen/eval/diagnostics"
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
+	"blitzen/internal/modeltest/checkpoint"
 	"blitzen/kvcache"
 	"blitzen/model"
-	"blitzen/model/deepseekv2"
-	"blitzen/model/qwen2"
 	"blitzen/teams"
-	"blitzen/weights"
 )
 
 const length, steps = 60, 3
@@ -27,16 +25,7 @@ const length, steps = 60, 3
 func open(t *testing.T, dev device.Device, name string) (model.Model, *decode.Session, []int32) {
 	t.Helper()
 	dir := "../../testdata/models/" + name
-	m := modeltest.Load(t, dir, func(ck *weights.Checkpoint) (model.Model, error) {
-		if name == "dsv2_lite" {
-			cfg, err := deepseekv2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
-			modeltest.Check(t, err)
-			return deepseekv2.Load(dev, ck, cfg, model.Options{Rows: 64})
-		}
-		cfg, err := qwen2.ReadConfig(modeltest.Fields(t, dir, "config.json"))
-		modeltest.Check(t, err)
-		return qwen2.Load(dev, ck, cfg, model.Options{Rows: 64})
-	})
+	m := checkpoint.Open(t, dev, dir, 64)
 	s := modeltest.Session(t, dev, m, length+steps)
 	ids := golden.Open(t, dir+"/golden.safetensors").Int32s("p2.input_ids")[:length+steps]
 	modeltest.Check(t, s.Prefill(context.Background(), ids[:length], nil))
