@@ -104,14 +104,8 @@ func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
 		w = append(append(w, e.GateUp.Parts...), e.Down.Parts...)
 	}
 	vector := vectorOf(16/a.Experts[0].Down.Parts[0].DType.Size(), w...)
-	const threads, deepThreads, outs, mostDeep = 512, 384, 8, 6
-	deep := ceil(width, 32*vector) // loads of a lane for a row of down
-	for _, e := range a.Experts {
-		if deep > mostDeep || e.GateUp.Out() != 2*width {
-			deep = 0
-		}
-	}
-	c.set("DEEP", deep).set("DEEP_THREADS", deepThreads).set("VEC", vector).set("THREADS", threads).set("OUTS", outs)
+	const threads, outs = 512, 8
+	c.set("VEC", vector).set("THREADS", threads).set("OUTS", outs)
 	ld := ceil(width, 8) * 8
 	args := expertsFewArgs{
 		c.mat(a.Dst), c.mat(a.X), c.mat(a.IDs), c.mat(a.Weights), c.table(a), c.scratch(4 * tokens * n * ld)[0], int64(ld),
@@ -122,13 +116,7 @@ func (k *kernels) expertsFew(a device.ExpertsArgs, width int) error {
 	if err := launch(c, "gate_up", k.early(all), shared, &args); err != nil {
 		return err
 	}
-	grid := driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}
-	shared += 4 * outs * n
-	if inner := ceil(4*n*width, 16) * 16; deep > 0 && shared+inner <= sharedWithoutAsking {
-		grid.Threads = deepThreads
-		return launch(c, "down_deep", k.early(grid), shared+inner, &args)
-	}
-	return launch(c, "down", k.early(grid), shared, &args)
+	return launch(c, "down", k.early(driver.Grid{X: ceil(hidden, outs), Y: tokens, Z: 1, Threads: threads}), shared+4*outs*n, &args)
 }
 
 func (k *kernels) expertsMany(a device.ExpertsArgs, width int) error {

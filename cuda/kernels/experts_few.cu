@@ -1,10 +1,10 @@
 // dst[t] += Σⱼ weights[t, j]·expert(ids[t, j])(x[t]) for few tokens: every
 // (token, choice) reads its expert's weights, a warp an output, VEC inputs a
 // load. x [tokens, hidden]; dst [tokens, hidden]; ids, weights [tokens, k];
-// inner float32 [tokens·k, width]. Sums in float32, choices in order. All
-// kernels have so many threads that they fill every multiprocessor evenly: the time is
-// that of reading the weights. Dynamic shared memory of all: the table, tokens·k
-// numbers, and for down OUTS·k more, for down_deep k·width more.
+// inner float32 [tokens·k, width]. Sums in float32, choices in order. Both
+// kernels have THREADS threads and fill every multiprocessor evenly: the time is
+// that of reading the weights. Dynamic shared memory of both: the table, tokens·k
+// numbers, and for down OUTS·k more.
 #include "early.cuh"
 #include "expert.cuh"
 
@@ -71,20 +71,6 @@ FEW gate_up(PARAM)
 	}
 }
 
-// Adds the choices of OUTS outputs, [k][OUTS], to dst.
-__device__ inline void add_choices(const Args &a, const float *part, int t, int first)
-{
-	__syncthreads();
-	int o = first + threadIdx.x;
-	if (threadIdx.x >= OUTS || o >= a.hidden)
-		return;
-	float y = 0;
-	for (int j = 0; j < a.k; j++)
-		y += part[j * OUTS + threadIdx.x];
-	DST *dst = a.dst.row(t) + o;
-	*dst = to<DST>(f32(*dst) + y);
-}
-
 // dst += Σⱼ weights·(down·inner). Grid: (blocks of OUTS outputs, tokens). Warps take
 // outputs of choices in turn.
 FEW down(PARAM)
@@ -92,7 +78,7 @@ FEW down(PARAM)
 	extern __shared__ __align__(16) u8 memory[];
 	let_next_start();
 	Chosen chosen(a, memory);
-	float *part = (float *)(chosen.ids + a.tokens * a.k);
+	float *part = (float *)(chosen.ids + a.tokens * a.k); // [k][OUTS]
 	int t = blockIdx.y, first = blockIdx.x * OUTS;
 	for (int i = warp_id(); i < OUTS * a.k; i += THREADS / WARP) {
 		int j = i / OUTS, o = first + i % OUTS;
@@ -113,62 +99,13 @@ FEW down(PARAM)
 		if (lane_id() == 0)
 			part[i] = s;
 	}
-	add_choices(a, part, t, first);
-}
-
-#if DEEP > 0
-// down for experts of one width, DEEP loads a lane: a warp has a whole row under
-// way; inner of the token is in shared memory, before all else.
-extern "C" __global__ void __launch_bounds__(DEEP_THREADS, 2) down_deep(PARAM)
-{
-	extern __shared__ __align__(16) u8 memory[];
-	const int warps = DEEP_THREADS / WARP, lane = lane_id() * VEC;
-	let_next_start();
-	float *inner = (float *)memory;
-	Chosen chosen(a, memory + (4 * a.k * a.width + 15) / 16 * 16);
-	float *part = (float *)(chosen.ids + a.tokens * a.k);
-	int t = blockIdx.y, first = blockIdx.x * OUTS;
-	int rest = min(lane + (DEEP - 1) * WARP * VEC, a.width - VEC); // the last load, or the last once more
-	Vec<W, VEC> row[DEEP];
-	bool there = false;
-	auto fetch = [&](int i) {
-		const Expert *e = chosen.at(a, t * a.k + i / OUTS);
-		there = e && first + i % OUTS < a.hidden;
-		if (!there)
-			return;
-		const W *w = e->down + (first + i % OUTS) * e->downLD;
-#pragma unroll
-		for (int n = 0; n < DEEP - 1; n++)
-			row[n] = stream<W, VEC>(w + lane + n * WARP * VEC);
-		row[DEEP - 1] = stream<W, VEC>(w + rest);
-	};
-	if (warp_id() < OUTS * a.k)
-		fetch(warp_id());
-#pragma unroll 1
-	for (int i = threadIdx.x * VEC; i < a.k * a.width; i += DEEP_THREADS * VEC)
-		*(Vec<float, VEC> *)(inner + i) = *(const Vec<float, VEC> *)(a.inner + (t * a.k + i / a.width) * a.innerLD + i % a.width);
 	__syncthreads();
-	for (int i = warp_id(); i < OUTS * a.k; i += warps) {
-		int j = i / OUTS;
-		float s = 0;
-		if (there) {
-			const float *x = inner + j * a.width;
-#pragma unroll
-			for (int n = 0; n < DEEP; n++) {
-				Vec<float, VEC> v = *(const Vec<float, VEC> *)(x + (n < DEEP - 1 ? lane + n * WARP * VEC : rest));
-				float y = 0;
-				for (int c = 0; c < VEC; c++)
-					y += v.at[c] * f32(row[n].at[c]);
-				s += n < DEEP - 1 || lane + n * WARP * VEC < a.width ? y : 0;
-			}
-			const Expert *e = chosen.at(a, t * a.k + j);
-			s = a.weights.row(t)[j] * (warp_sum(s) + bias_at(e->downBias, first + i % OUTS));
-		}
-		if (lane_id() == 0)
-			part[i] = s;
-		if (i + warps < OUTS * a.k)
-			fetch(i + warps);
-	}
-	add_choices(a, part, t, first);
+	int o = first + threadIdx.x;
+	if (threadIdx.x >= OUTS || o >= a.hidden)
+		return;
+	float y = 0;
+	for (int j = 0; j < a.k; j++)
+		y += part[j * OUTS + threadIdx.x];
+	DST *dst = a.dst.row(t) + o;
+	*dst = to<DST>(f32(*dst) + y);
 }
-#endif

@@ -18,8 +18,8 @@
 #define THREADS 256 // of adjust and weigh
 #define MANY 1024   // of choose
 #define CHUNKS 1024 // at most
-#define BINS 2048
-#define PER_NAT 64 // bins: few tokens share one, and they cover all that has a weight
+#define BINS 1024
+#define PER_NAT 32 // bins
 #define LIST 2048
 #ifndef PLAIN_ALWAYS // by tests, which compare both ways
 #define PLAIN_ALWAYS 0
@@ -249,9 +249,9 @@ KERNEL adjust(PARAM)
 	best = block_best(best);
 	if (threadIdx.x == 0)
 		a.state->best[blockIdx.x] = best;
-	static_assert(BINS == 2 * CHUNKS, "one loop clears both");
+	static_assert(BINS == CHUNKS, "one loop clears both");
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < BINS; i += gridDim.x * blockDim.x)
-		a.state->mass[i] = 0, a.state->count[i] = 0, a.state->sums[i / 2] = 0;
+		a.state->mass[i] = 0, a.state->count[i] = 0, a.state->sums[i] = 0;
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 		a.state->listed = 0, a.state->weighed = 0, a.state->chosen = 0;
 }
