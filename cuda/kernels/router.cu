@@ -1,7 +1,8 @@
 // The experts of every token, from the products with their gates: softmax over
 // all in float32, the k largest, with groups > 1 only from the topGroups groups
 // whose best expert is largest; the lower number first among equals.
-// Grid: one block a token; dynamic shared memory: experts + groups floats.
+// Grid: one block a token; dynamic shared memory: experts + groups floats. choose, for
+// at most 32·EACH experts without groups, has 32 threads and needs none.
 // ids, weights [tokens, k]; logits [tokens, experts].
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
 #include "early.cuh"
@@ -85,8 +86,7 @@ __device__ inline u32 largest(u32 x)
 #endif
 }
 
-// router without groups, for at most 32·EACH experts and 32 choices: a warp a token
-// has the scores in registers.
+// router without groups, for at most 32 choices: a warp has the scores in registers.
 KERNEL choose(PARAM)
 {
 	let_next_start();
