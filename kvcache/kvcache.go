@@ -56,6 +56,7 @@ type Layer struct {
 	queries      *device.Tensor   // as many as there is room for
 	lastK, lastV *device.Tensor   // [kv heads, 1, d]: the last prompt row as prefilled
 	moved        []*device.Tensor // K and V, as far as their rows lie by Slots
+	mapped       bool             // Slots are, or may be, other than in token order
 }
 
 // Append stores rows of new tokens at their positions. k, v [tokens, kv heads,
@@ -206,6 +207,7 @@ func (c *Cache) Move(layer int, slots *device.Tensor) error {
 	if len(l.moved) > 0 {
 		return fmt.Errorf("cache: layer %d is already permuted", layer)
 	}
+	l.mapped = true
 	if err := c.dev.Run(func(ops *device.Ops) { ops.Copy(c.frozenSlots(l), slots) }); err != nil {
 		return fmt.Errorf("cache: layer %d: %w", layer, err)
 	}
@@ -247,9 +249,13 @@ func (c *Cache) Thaw() error {
 			}
 			l.moved = l.moved[:len(l.moved)-1]
 		}
+		if !l.mapped {
+			continue
+		}
 		if err := c.resetSlots(l); err != nil {
 			return err
 		}
+		l.mapped = false
 	}
 	n := c.frozen
 	if n == 0 {

@@ -73,6 +73,19 @@ KERNEL group(PARAM)
 	}
 }
 
+// VEC columns of a row, or of a mean, which lies at no such boundary.
+__device__ inline Vec<SRC, VEC> columns(const SRC *p) { return *(const Vec<SRC, VEC> *)p; }
+struct Means {
+	double at[VEC];
+};
+__device__ inline Means columns(const double *p)
+{
+	Means m;
+	for (int v = 0; v < VEC; v++)
+		m.at[v] = p[v];
+	return m;
+}
+
 // A member's squared distance from a point, by the two lanes that have it.
 template <class T> __device__ double apart(const SRC *x, const T *point, int d)
 {
@@ -82,10 +95,11 @@ template <class T> __device__ double apart(const SRC *x, const T *point, int d)
 		if (count == 8) {
 #pragma unroll
 			for (int v = 0; v < 8; v += VEC) {
-				Vec<SRC, VEC> part = *(const Vec<SRC, VEC> *)(x + j + v);
+				auto left = columns(x + j + v);
+				auto right = columns(point + j + v);
 #pragma unroll
 				for (int u = 0; u < VEC; u++) {
-					double diff = minus(part.at[u], point[j + v + u]);
+					double diff = minus(left.at[u], right.at[u]);
 					sum = __dadd_rn(sum, __dmul_rn(diff, diff));
 				}
 			}
