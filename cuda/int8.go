@@ -93,6 +93,9 @@ func (k *kernels) atOnce(n int) int {
 
 // linearInt8 multiplies rows by a weight of which some parts are signed bytes.
 func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) error {
+	if x.Shape[0] == 0 {
+		return nil
+	}
 	if x.Shape[0] <= fewTokens && onlyInt8(w) {
 		return k.gemvInt8(dst, x, w, add, k.gemvInt8Shape(w.Out(), x.Shape[1]))
 	}
