@@ -5,5 +5,5 @@
 //
 // A prompt is a [Row]; rows are kept as JSONL, one a line, so that prompts
 // from elsewhere can be read beside our own. An answer is an [Answer], a line
-// of a results file ([Log]); [Summarise] turns answers into figures.
+// of a results file ([Log]); [Summarize] turns answers into figures.
 package eval

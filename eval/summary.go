@@ -39,10 +39,10 @@ type Line struct {
 // exactMethod is the method that others are measured by.
 const exactMethod = "dense"
 
-// Summarise makes a table for each task, length and way of the answer prefix,
+// Summarize makes a table for each task, length and way of the answer prefix,
 // and one over all tasks where there are several. A prompt counts once all arms
 // have answered it. seed is that of the intervals.
-func Summarise(r Results, seed uint64) []Table {
+func Summarize(r Results, seed uint64) []Table {
 	var tables []Table
 	for _, g := range groups(r) {
 		for _, task := range g.tasks {

@@ -18,7 +18,7 @@ func triple(prompt int, task, scorer string, d, a, b float64, rows int64) []Answ
 	return []Answer{one, two, three}
 }
 
-func TestSummarise(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	r := Results{Header: header("dense", "santapp")}
 	for i, answers := range [][]Answer{
 		triple(0, "x", ScorerAll, 1, 1, 0.5, 2), triple(1, "x", ScorerAll, 1, 0, 0.5, 4),
@@ -31,7 +31,7 @@ func TestSummarise(t *testing.T) {
 		r.Answers = append(r.Answers, answers...)
 	}
 	r.Answers = append(r.Answers, Skip(5, Row{Task: "x"}, "", "too long"))
-	tables := Summarise(r, 1)
+	tables := Summarize(r, 1)
 	if len(tables) != 3 || tables[0].Tasks[0] != "x" || tables[1].Tasks[0] != "y" || len(tables[2].Tasks) != 2 {
 		t.Fatalf("%d tables: %+v", len(tables), tables)
 	}
@@ -67,11 +67,11 @@ func TestSummarise(t *testing.T) {
 }
 
 // HELMET's access is the mean of the tasks' percentages.
-func TestSummariseSubstring(t *testing.T) {
+func TestSummarizeSubstring(t *testing.T) {
 	r := Results{Header: header("dense", "santapp")}
 	r.Answers = append(triple(0, "nq", ScorerSubstring, 1, 1, 1, 2), triple(1, "nq", ScorerSubstring, 1, 1, 1, 2)...)
 	r.Answers = append(r.Answers, triple(2, "popqa", ScorerSubstring, 1, 1, 1, 12)...)
-	if got := Summarise(r, 1)[2].Lines[1].Percent; got != (10.0+60)/2 {
+	if got := Summarize(r, 1)[2].Lines[1].Percent; got != (10.0+60)/2 {
 		t.Errorf("access %v, want the mean of 10 and 60", got)
 	}
 }

@@ -20,9 +20,9 @@ func (e *evaluateFlags) combinations() ([]attentionFlags, error) {
 		}
 		arms = append(arms, more...)
 	}
-	for flag, list := range map[string]string{"--budget": e.budgets, "--parents": e.parents, "--cluster": e.clusters, "--block": e.blocks} {
-		if len(choices(list)) == 0 {
-			return nil, usagef("%s %q: the list is empty", flag, list)
+	for _, l := range []struct{ flag, list string }{{"--budget", e.budgets}, {"--parents", e.parents}, {"--cluster", e.clusters}, {"--block", e.blocks}} {
+		if len(choices(l.list)) == 0 {
+			return nil, usagef("%s %q: the list is empty", l.flag, l.list)
 		}
 	}
 	for _, a := range arms {

@@ -190,7 +190,7 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 	if skipped > 0 {
 		fmt.Fprintf(w, "%d prompts were skipped\n", skipped)
 	}
-	for _, t := range eval.Summarise(r, bootstrapSeed) {
+	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		if err := printTable(w, t); err != nil {
 			return err
 		}

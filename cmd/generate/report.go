@@ -96,7 +96,7 @@ func resultsPage(r eval.Results, curves []report.Curve) *report.Page {
 // curvesOf is a curve for each table of an evaluation.
 func curvesOf(r eval.Results) []report.Curve {
 	var curves []report.Curve
-	for _, t := range eval.Summarise(r, bootstrapSeed) {
+	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		c := report.Curve{Title: tableTitle(t), YName: "score, %"}
 		for _, l := range t.Lines {
 			name := seriesName(l.Label)

@@ -108,7 +108,7 @@ func (p Prompt) OutputErrors(ctx context.Context, build Build, base Course) ([]f
 	if err != nil {
 		return nil, err
 	}
-	e := newErrors(p.shape().Layers)
+	e := newSquares(p.shape().Layers)
 	if len(base.outputs) > 0 {
 		err = r.Give(base.outputs[0])
 	}
@@ -129,15 +129,15 @@ func (p Prompt) OutputErrors(ctx context.Context, build Build, base Course) ([]f
 	return e.relative(), err
 }
 
-// errors sums squares by layer.
-type errors struct{ wrong, size []float64 }
+// squares are summed by layer: those of differences, and of what is right.
+type squares struct{ wrong, size []float64 }
 
-func newErrors(layers int) errors {
-	return errors{make([]float64, layers), make([]float64, layers)}
+func newSquares(layers int) squares {
+	return squares{make([]float64, layers), make([]float64, layers)}
 }
 
 // add takes one step's outputs, [layers · …].
-func (e errors) add(got, want []float32) {
+func (e squares) add(got, want []float32) {
 	width := len(want) / len(e.size)
 	for i := range want {
 		d, w := float64(got[i])-float64(want[i]), float64(want[i])
@@ -146,7 +146,7 @@ func (e errors) add(got, want []float32) {
 	}
 }
 
-func (e errors) relative() []float64 {
+func (e squares) relative() []float64 {
 	out := make([]float64, len(e.size))
 	for i := range out {
 		if e.wrong[i] > 0 {
