@@ -49,9 +49,12 @@ func (k *kernels) attendTeamsBySteps(a device.TeamsArgs) error {
 const (
 	slabTeams     = 32
 	scoreWarps    = 8
+	scoreSlots    = 2 // slabs of a strand in shared memory, at most
 	attendThreads = 512
-	attendDepth   = 2    // rows ahead
 	mostDrawn     = 1024 // by a query head
+	fewDrawn      = 32   // that are ranked by counting
+	teamSets      = 64
+	directTeams   = 16 * attendThreads // that a block looks at one by one
 	mostGroups    = 4096
 	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
@@ -60,17 +63,18 @@ const (
 
 // teamsPlan is how the two kernels divide the work.
 type teamsPlan struct {
-	group, keyHeads      int // query heads of a key head; key heads
-	split                int // warps that share a slab
-	slabs, slots         int
-	scoreBlocks          int // of a key head
-	scoreRoom, scoreRing int // bytes of shared memory
-	most                 int // drawn teams that there is room for
-	perGroup, groups     int // teams that share a largest score
-	tops                 int // groups that there is room for
-	cluster              int // blocks of a query head
-	prefix               int // 1: values are the first columns of the keys
-	attendRoom, rowsRing int // bytes of shared memory
+	group, keyHeads        int // query heads of a key head; key heads
+	split                  int // warps that share a slab
+	slabs, slots           int
+	scoreBlocks            int // of a key head
+	scoreRoom, scoreRing   int // bytes of shared memory
+	most                   int // drawn teams that there is room for
+	sets, direct           int // of few teams drawn; 1: scores are looked at without groups
+	perGroup, groups       int // teams that share a largest score
+	tops                   int // groups that there is room for
+	cluster, depth         int // blocks of a query head; rounds of rows on their way
+	prefix                 int // 1: values are the first columns of the keys
+	attendRoom, attendRing int // bytes of shared memory
 }
 
 // forTeams reports whether the fused kernels take these arguments: one token,
@@ -91,29 +95,39 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 		p.prefix = 1
 	}
 	p.planScore(dk, k.card.multiprocessors)
-	p.planAttend(a.Drawn, heads, dk, dv, k.card.multiprocessors)
+	p.planSelect(a.Drawn, a.Reps.Shape[1])
+	p.planAttend(heads, dk, dv, k.card.multiprocessors)
 	return p, p.groups <= mostGroups
 }
 
 func (p *teamsPlan) planScore(dk, multiprocessors int) {
-	p.split, p.scoreRoom = 1, 256
-	if dk > 192 { // a warp has no registers for so wide a query
+	p.split = 1
+	p.scoreRoom = 512 + p.group*(2*dk+64) // the query
+	if dk > 192 {                         // a warp has no registers for so wide a one
 		p.split = 4
-		p.scoreRoom = 256 + 4*32*scoreWarps*8*ceil(p.group, 8)
+		p.scoreRoom += 4 * 32 * scoreWarps * 8 * ceil(p.group, 8)
 	}
 	strands := scoreWarps / p.split
 	p.scoreBlocks = max(1, min(multiprocessors/p.keyHeads, p.slabs))
-	p.slots = 1
-	if p.split == 1 {
-		p.slots = min(2, ceil(p.slabs, p.scoreBlocks*strands))
-	}
-	p.scoreRing = strands * p.slots * slabTeams * ceil(2*dk, 128) * 128
+	p.slots = min(scoreSlots, ceil(p.slabs, p.scoreBlocks*strands))
+	p.scoreRing = strands * p.slots * slabTeams * ceil(dk, 64) * 128
 }
 
-func (p *teamsPlan) planAttend(drawn, heads, dk, dv, multiprocessors int) {
-	room := map[int]int{64: 21504, 256: 40960, mostDrawn: 86016}
-	for p.most = 64; p.most < drawn; {
-		p.most *= 4
+// planSelect decides how the teams of the largest scores are found.
+func (p *teamsPlan) planSelect(drawn, teams int) {
+	p.most, p.attendRoom = 256, 39168
+	if drawn > p.most {
+		p.most, p.attendRoom = mostDrawn, 68352
+	}
+	p.tops = attendThreads
+	if drawn <= fewDrawn {
+		p.sets, p.most, p.attendRoom = teamSets, 64, 21248
+		// Sets of 8 threads with 4 teams each or more; all but few must have some.
+		if teams <= directTeams && teams >= 30*teamSets {
+			p.direct = 1
+			p.attendRoom += 27520
+			return
+		}
 	}
 	// At least twice as many groups as teams drawn, if groups of 4 make so many.
 	count := func(perGroup int) int { return p.slabs * (slabTeams / perGroup) }
@@ -121,13 +135,19 @@ func (p *teamsPlan) planAttend(drawn, heads, dk, dv, multiprocessors int) {
 		p.perGroup /= 2
 	}
 	p.groups = count(p.perGroup)
-	p.tops = 1024
-	if p.groups > p.tops {
-		p.tops = mostGroups
+	for p.tops < p.groups {
+		p.tops *= 2
 	}
-	p.attendRoom = room[p.most] + 4*p.tops
-	for p.cluster = 8; p.cluster > 1 && heads*p.cluster > multiprocessors; {
-		p.cluster /= 2
+	p.attendRoom += 4 * p.tops
+}
+
+func (p *teamsPlan) planAttend(heads, dk, dv, multiprocessors int) {
+	// A card has no room for clusters of 8 on all of its multiprocessors.
+	p.cluster = 8
+	if heads*p.cluster > multiprocessors*2/3 {
+		for p.cluster = 4; p.cluster > 1 && heads*p.cluster > multiprocessors; {
+			p.cluster /= 2
+		}
 	}
 	lanes := 32
 	switch {
@@ -140,19 +160,25 @@ func (p *teamsPlan) planAttend(drawn, heads, dk, dv, multiprocessors int) {
 	if p.prefix == 0 {
 		chunks += ceil(dv/8, lanes)
 	}
-	p.rowsRing = attendDepth * chunks * attendThreads * 16
+	p.depth = 2
+	if lanes == 32 { // a round is 16 rows
+		p.depth = 4
+	}
+	p.attendRing = p.depth * chunks * attendThreads * 16
 }
 
 type teamsScoreArgs struct {
+	reps            driver.TensorMap
 	y, top          mat
 	seen            vec
-	phi, q, reps    cube
+	phi, q          cube
 	bias, offsets   mat
 	seed, pos, read vec
 	teams, words    int32
 	layer           uint32
 	scale           float32
 	early           int32
+	_               [28]byte // a TensorMap's alignment
 }
 
 type teamsAttendArgs struct {
@@ -162,32 +188,35 @@ type teamsAttendArgs struct {
 	there, groups, drawn, group, capacity, words int32
 	layer                                        uint32
 	scale                                        float32
+	early                                        int32
+	_                                            [4]byte
 }
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
 	c := k.call("teams_score").set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
 	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
-	early := c.frozen(a.Reps, a.Bias, a.Offsets, a.Draw.Seed, a.Draw.Pos)
+	early := c.frozen(a.Reps, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
 	score := teamsScoreArgs{
-		y, top, seen, c.cubeIf(a.Phi), c.cube(a.Q), c.cube(a.Reps), c.mat(a.Bias), c.mat(a.Offsets), c.vec(a.Draw.Seed), c.vec(a.Draw.Pos),
-		c.vec(a.Routed), int32(teams), int32(p.slabs), uint32(a.Draw.Layer), a.Scale, early,
+		reps: c.boxes(a.Reps, 1, slabTeams, 64), y: y, top: top, seen: seen, phi: c.cubeIf(a.Phi), q: c.cube(a.Q), bias: c.mat(a.Bias), offsets: c.mat(a.Offsets),
+		seed: c.vec(a.Draw.Seed), pos: c.vec(a.Draw.Pos), read: c.vec(a.Routed), teams: int32(teams), words: int32(p.slabs), layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
 	}
 	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
 	if err := launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &score); err != nil {
 		return err
 	}
-	c = k.call("teams_attend").as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster)
-	c.set("GROUP", p.perGroup).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
+	c = k.call("teams_attend").as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
+	c.set("SETS", p.sets).set("DIRECT", p.direct).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
 	attend := teamsAttendArgs{
-		c.cube(a.Out), c.cubeIf(a.Teams), c.cubeIf(a.LogC), c.cube(a.Q), c.cube(a.K), c.cube(a.V), y, top, c.mat(a.Offsets),
-		c.vec(a.Draw.Seed), c.vec(a.From), c.vec(a.Draw.Pos), seen, c.vec(a.Rows), c.vec(a.Suffix),
-		int32(teams), int32(p.groups), int32(a.Drawn), int32(p.group), int32(a.K.Shape[1]), int32(p.slabs), uint32(a.Draw.Layer), a.Scale,
+		out: c.cube(a.Out), teams: c.cubeIf(a.Teams), logc: c.cubeIf(a.LogC), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), y: y, top: top, offsets: c.mat(a.Offsets),
+		seed: c.vec(a.Draw.Seed), from: c.vec(a.From), pos: c.vec(a.Draw.Pos), seen: seen, rows: c.vec(a.Rows), suffix: c.vec(a.Suffix),
+		there: int32(teams), groups: int32(p.groups), drawn: int32(a.Drawn), group: int32(p.group), capacity: int32(a.K.Shape[1]), words: int32(p.slabs),
+		layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
 	}
 	grid = driver.Grid{X: p.group * p.cluster, Y: p.keyHeads, Z: 1, Threads: attendThreads, Early: true, Cluster: p.cluster}
-	return launch(c, "teams_attend", grid, p.attendRoom+p.rowsRing+4*p.slabs, &attend)
+	return launch(c, "teams_attend", grid, p.attendRoom+p.attendRing+4*p.slabs, &attend)
 }
 
 // cubeIf is cube for a tensor that may be nil.
@@ -205,6 +234,10 @@ func given(t *device.Tensor) int {
 	}
 	return 1
 }
+
+// overlapping are kernels that run beside the next one on a multiprocessor, which
+// both need much shared memory.
+var overlapping = map[string]bool{"teams_score": true, "teams_attend": true}
 
 // onlyReads are kernels that write caches and activations and read all else.
 var onlyReads = map[string]bool{

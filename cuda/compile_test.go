@@ -113,9 +113,9 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.SampleWithReplacement(device.ReplacementArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
 	ops.GroupMass(f(tokens, m.heads, 10), f(tokens, m.heads, teams), i(m.keyHeads, 11))
 	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
-	for _, drawn := range []int{31, 128, 512} { // of 8,000 teams
-		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, 8000, m.dk), Bias: f(m.keyHeads, 8000), Offsets: i(m.keyHeads, 8001),
-			From: i(1), Scale: 1, Drawn: drawn, Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
+	for _, s := range [][2]int{{31, 1000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
+		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, s[1], m.dk), Bias: f(m.keyHeads, s[1]), Offsets: i(m.keyHeads, s[1]+1),
+			From: i(1), Scale: 1, Drawn: s[0], Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
 	}
 	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
 	ops.GatherRows(x(8000, m.dk), x(teams, m.dk), i(8000))
@@ -238,6 +238,9 @@ func TestCompile(t *testing.T) {
 			programs := plan(t, card.capability, card.dtype, card.models...)
 			for _, key := range slices.Sorted(maps.Keys(programs)) {
 				_, log, err := ps.compile(programs[key])
+				for try := 0; err == nil && try < 5 && !entry.MatchString(log); try++ {
+					log, err = report(target, programs[key])
+				}
 				if err != nil {
 					t.Error(err)
 					continue
@@ -246,6 +249,17 @@ func TestCompile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// report compiles a program for the compiler's log alone: programs compiled side
+// by side lose it now and then, and the cache keeps it as it was.
+func report(t target, p program) (string, error) {
+	src, err := t.source(p)
+	if err != nil {
+		return "", err
+	}
+	_, log, err := driver.Compile(src)
+	return log, err
 }
 
 // fast are the files whose kernels must keep everything in registers.

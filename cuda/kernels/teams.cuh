@@ -39,16 +39,26 @@ __device__ inline float log2_inclusion(float delta)
 	return z < 1 ? LOG2E * delta + log2_fast(p) : log2_fast(1 - exp2_fast(-LOG2E * z));
 }
 
-// Philox with its rounds in a loop.
-__device__ inline Words philox_short(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1)
+// Philox of N counters that differ in one word, side by side, with its rounds in a loop.
+template <int N> __device__ inline void philox_abreast(Words (&w)[N], u32 c0, const u32 (&c1)[N], u32 c2, u32 c3, u32 k0, u32 k1)
 {
+#pragma unroll
+	for (int n = 0; n < N; n++)
+		w[n] = {c0, c1[n], c2, c3};
 #pragma unroll 2
 	for (int round = 0; round < 10; round++) {
-		u32 h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
-		u32 h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
-		c0 = h1 ^ c1 ^ k0, c1 = l1;
-		c2 = h0 ^ c3 ^ k1, c3 = l0;
+#pragma unroll
+		for (int n = 0; n < N; n++) {
+			u64 x = (u64)0xD2511F53u * w[n].at[0], y = (u64)0xCD9E8D57u * w[n].at[2];
+			w[n] = {(u32)(y >> 32) ^ w[n].at[1] ^ k0, (u32)y, (u32)(x >> 32) ^ w[n].at[3] ^ k1, (u32)x};
+		}
 		k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
 	}
-	return {c0, c1, c2, c3};
+}
+__device__ inline Words philox_short(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1)
+{
+	Words w[1];
+	u32 c[1] = {c1};
+	philox_abreast<1>(w, c0, c, c2, c3, k0, k1);
+	return w[0];
 }

@@ -1,23 +1,32 @@
 // The second half of AttendTeams for one token: draws K teams of every query head by the perturbed scores that
 // teams_score left, corrects for the chance of each, and attends to their rows and to the exact suffix.
-// Grid: (CLUSTER blocks a query head of a key head, key heads), 512 threads, in clusters. Every block of a cluster selects by itself; it reads
-// every CLUSTER-th of the rows, LANES threads a row, DEPTH rounds of GROUPS rows in flight. The blocks send each other their parts; each
-// finishes a share of the columns.
-// Selection without sorting: at least K + 1 teams reach the (K+1)-th largest of the groups' largest scores, so only
-// groups that reach a border below that are looked at, and the few teams there that reach it are ranked by counting
-// (RANKED) or divided once more. Where too many reach it, a histogram over the bits of the scores finds the (K+1)-th.
+// Grid: (CLUSTER blocks a query head of a key head, key heads), 512 threads, in clusters. Every block of a cluster
+// selects by itself and reads every CLUSTER-th of the rows (teams_rows.cuh). The blocks send each other their sums; each
+// finishes a share of the columns. Shared: struct Memory in ROOM bytes, the rows under way, a bit a team.
+// Selection without sorting: K + 1 teams reach the (K+1)-th largest of the sets' or groups' largest scores, so that only
+// the teams that do are looked at. At most 32 drawn (SETS): a warp ranks a candidate by counting (teams_few.cuh); where
+// teams are few (DIRECT), every score is looked at, else those of groups that reach the border. More: histograms
+// (teams_bins.cuh). Where either finds too many teams too close together: teams_any.cuh.
 // q [1, heads, DK]; k, v [key heads, capacity, DK or DV], V_IN_K: v is the first columns of k; offsets [key heads,
 // teams + 1]; out [1, heads, DV]; teams, logc [1, heads, K], with REPORT; y, top, seen as teams_score leaves them;
 // rows and suffix, if there are any, grow by the rows read: drawn ones once a key head.
 // Sums in float32, in an order that depends on the drawn teams and the suffix alone.
 // Source: SANTA++, Eq. 4, 7; Gumbel-top-k, Kool et al. (2019).
 #define WARPS 16
-#define DEPTH 2 // rounds of rows in flight
 #define THREADS (WARPS * WARP)
-#define RANKED (MOST == 64)
-#define PER_WARP (MOST == 64 ? 16 : MOST == 256 ? 64 : 128) // candidates
+#define FEW_DRAWN (SETS > 0)
+#define PLAIN FEW_DRAWN
+#define SCORES (FEW_DRAWN ? 256 : MOST)
+#define CANDIDATES (FEW_DRAWN ? 256 : MOST <= 256 ? 1024 : 2048)
 #define REGS (DK > 256 ? 96 : 72)
 #include "teams_select.cuh"
+#if FEW_DRAWN
+#include "teams_few.cuh"
+#else
+#include "teams_bins.cuh"
+#endif
+#include "teams_any.cuh"
+#include "teams_rows.cuh"
 
 struct Args {
 	Cube<DST> out;
@@ -33,22 +42,8 @@ struct Args {
 	int there, groups, drawn, group, capacity, words;
 	u32 layer;
 	float scale;
+	int early; // seed, from and pos are not written by the kernel before this one
 };
-
-#define LANES (DK <= 128 ? 8 : DK <= 192 ? 16 : 32)
-#define GROUPS (THREADS / LANES) // rows at a time
-#define K_CHUNKS ((DK / 8 + LANES - 1) / LANES)
-#define V_CHUNKS ((DV / 8 + LANES - 1) / LANES)
-#define CHUNKS (K_CHUNKS + (V_IN_K ? 0 : V_CHUNKS)) // of 16 bytes that a lane has of a row
-#define SLOT (CHUNKS * THREADS * 16)                // bytes of a round of rows
-#define COLUMNS (V_CHUNKS * 8) // of the output that a lane has
-#define LOW -3e38f
-static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS, "shape");
-
-// The groups of threads whose sums a block adds up, and how many threads share a column in that.
-#define SUMS (GROUPS > 32 ? 32 : GROUPS)
-#define PARTS (THREADS / DV > SUMS ? SUMS : THREADS / DV)
-#define SHARE (DV / CLUSTER)
 
 struct Memory {
 	u64 inbox;
@@ -58,129 +53,12 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 128 == 0, "room");
 
-// A row's share of a lane in shared memory, which no other thread touches.
-__device__ inline uint4 *lane_chunk(u8 *ring, int slot, int i) { return (uint4 *)ring + (slot * CHUNKS + i) * THREADS + threadIdx.x; }
-
-// A weighted sum of values; weights are exp2(score − top).
-struct Sum {
-	float top, sum, at[COLUMNS];
-	__device__ void shrink(float to)
-	{
-		float by = exp2_fast(top - to);
-		top = to, sum *= by;
-#pragma unroll
-		for (int i = 0; i < COLUMNS; i++)
-			at[i] *= by;
-	}
-};
-
-__device__ inline float low_half(u32 x) { return __uint_as_float(x << 16); }
-__device__ inline float high_half(u32 x) { return __uint_as_float(x & 0xffff0000u); }
-
-__device__ inline float dot8(uint4 x, const float *q)
-{
-	u32 w[4] = {x.x, x.y, x.z, x.w};
-	float sum = 0;
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		sum += low_half(w[i]) * q[2 * i] + high_half(w[i]) * q[2 * i + 1];
-	return sum;
-}
-
-__device__ inline void add8(float *at, uint4 x, float p)
-{
-	u32 w[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		at[2 * i] += p * low_half(w[i]), at[2 * i + 1] += p * high_half(w[i]);
-}
-
-// Whether a lane has an i-th chunk of a row of `width` elements.
-template <int width> __device__ inline bool has(int i, int lane) { return width % (LANES * 8) == 0 || (i * LANES + lane) * 8 < width; }
-
-// The rows that a block reads, GROUPS of them a round: rounds of suffix rows, which can be on their way before the
-// block selects, then rounds of listed rows.
-struct Rows {
-	const bf16 *k, *v; // the lane's first chunk of row 0
-	int k_step, v_step;
-	int suffix, first;  // how many of the suffix, and the first of these
-	int early, listed;  // rounds of the suffix; rows in the list
-	__device__ int rounds() const { return early + (listed + GROUPS - 1) / GROUPS; }
-	// How many rows there are from that of a group of threads on, in a round; at: its place among the listed.
-	__device__ int left(int round, int group, int &at) const
-	{
-		at = group + (round - early) * GROUPS;
-		return round < early ? suffix - group - round * GROUPS : listed - at;
-	}
-};
-
-// A round's row of this group of threads.
-__device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round)
-{
-	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, at;
-	if (r.left(round, group, at) > 0) {
-		int row = round < r.early ? r.first + (group + round * GROUPS) * CLUSTER : m.row[at];
-		const bf16 *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
-#pragma unroll
-		for (int c = 0; c < K_CHUNKS; c++)
-			if (has<DK>(c, lane))
-				copy16(lane_chunk(ring, slot, c), k + c * LANES * 8);
-		if (!V_IN_K)
-#pragma unroll
-			for (int c = 0; c < V_CHUNKS; c++)
-				if (has<DV>(c, lane))
-					copy16(lane_chunk(ring, slot, K_CHUNKS + c), v + c * LANES * 8);
-	}
-	copy_end();
-}
-
-// Adds the rows to x; the first DEPTH rounds are under way.
-__device__ inline void attend(Sum &x, const float *q, u8 *ring, const Rows &r, const Selection &m)
-{
-	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, rounds = r.rounds();
-#pragma unroll 1
-	for (int round = 0, slot = 0; round < rounds; round++, slot = slot + 1 == DEPTH ? 0 : slot + 1) {
-		int at, left = r.left(round, group / (WARP / LANES) * (WARP / LANES), at); // the warp's first row
-		if (left > 0) {
-			bool is = group % (WARP / LANES) < left;
-			float score = is && round >= r.early ? -m.less[m.place[at + group % (WARP / LANES)]] : 0, part = 0;
-			copy_wait<DEPTH - 1>();
-			uint4 key[V_IN_K ? K_CHUNKS : 1];
-#pragma unroll
-			for (int c = 0; c < K_CHUNKS; c++)
-				if (is && has<DK>(c, lane)) {
-					uint4 chunk = *lane_chunk(ring, slot, c);
-					if (V_IN_K)
-						key[c] = chunk;
-					part += dot8(chunk, q + c * 8);
-				}
-#pragma unroll
-			for (int step = LANES / 2; step > 0; step /= 2)
-				part += __shfl_xor_sync(~0u, part, step);
-			score = is ? score + part : LOW;
-			if (__any_sync(~0u, score > x.top))
-				x.shrink(fmaxf(x.top, score));
-			float p = exp2_fast(score - x.top);
-			if (is) {
-				x.sum += p;
-#pragma unroll
-				for (int c = 0; c < V_CHUNKS; c++)
-					if (has<DV>(c, lane))
-						add8(x.at + c * 8, V_IN_K ? key[V_IN_K ? c : 0] : *lane_chunk(ring, slot, K_CHUNKS + c), p);
-			}
-		}
-		fetch(ring, slot, r, m, round + DEPTH);
-	}
-	copy_wait<0>();
-}
-
 // Adds up the sums of the block's groups of threads, then of the cluster's blocks, and writes the block's columns.
 __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[DV], int head, int block)
 {
 	int lane = threadIdx.x % LANES, sum_at = threadIdx.x * SUMS / THREADS;
 #pragma unroll
 	for (int step = LANES; step < THREADS / SUMS; step *= 2) {
-		x.shrink(fmaxf(x.top, __shfl_xor_sync(~0u, x.top, step)));
 		x.sum += __shfl_xor_sync(~0u, x.sum, step);
 #pragma unroll
 		for (int i = 0; i < COLUMNS; i++)
@@ -234,56 +112,41 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[D
 	a.out.row(0, head)[block * SHARE + threadIdx.x] = to<DST>(sum > 0 ? part / sum : 0);
 }
 
-// ln c / ln 2 of the drawn teams, from the scores that they were drawn by.
-__device__ inline void correct(const Args &a, Selection &m, int head, u32 pos, u32 seed0, u32 seed1)
-{
-#pragma unroll 1
-	for (int i = threadIdx.x; i < m.teams; i += THREADS) {
-		int team = m.drawn[i].team;
-		Words w = philox_short(team / 4, head, a.layer, pos, seed0, seed1);
-		u32 word = team & 2 ? team & 1 ? w.at[3] : w.at[2] : team & 1 ? w.at[1] : w.at[0];
-		m.less[i] = m.sure ? 0 : log2_inclusion(from_order_bits(m.drawn[i].key) - gumbel_fast(word) - m.tau);
-	}
-}
-
 // Tells what was drawn.
 __device__ inline void report(const Args &a, const Selection &m, int head)
 {
 	for (int i = threadIdx.x; i < a.drawn; i += THREADS) {
 		a.teams.row(0, head)[i] = i < m.teams ? m.drawn[i].team : -1;
-		a.logc.row(0, head)[i] = i < m.teams ? m.less[i] * LN2 : 0;
+		a.logc.row(0, head)[i] = i < m.teams ? less(m, m.which[i]) * LN2 : 0;
 	}
 }
 
-// Counts rows that no other head of the key head has counted, from the last warp on: the first ones have other work.
-__device__ inline void count(const Args &a, const Selection &m, int kv)
+// Counts rows that no other head of the key head has counted. What was seen before is asked for by mark, from the last
+// warp on, and comes while the block attends.
+struct Marks { u32 seen[(MOST + THREADS - 1) / THREADS]; };
+
+__device__ inline void mark(Marks &x, const Args &a, const Selection &m, int kv)
+{
+#pragma unroll
+	for (int c = 0; c < sizeof(x.seen) / 4; c++) {
+		int place = c * THREADS + THREADS - 1 - threadIdx.x;
+		if (place < m.teams)
+			x.seen[c] = atomicOr(&a.seen[kv * a.words + m.drawn[place].team / 32], 1u << m.drawn[place].team % 32);
+	}
+}
+
+__device__ inline void count(const Marks &x, const Args &a, const Selection &m)
 {
 	int rows = 0;
-#pragma unroll 1
-	for (int i = THREADS - 1 - threadIdx.x; i < m.teams; i += THREADS) {
-		u32 team = m.drawn[i].team, bit = 1u << team % 32;
-		if (!(atomicOr(&a.seen[kv * a.words + team / 32], bit) & bit))
-			rows += m.drawn[i].rows;
+#pragma unroll
+	for (int c = 0; c < sizeof(x.seen) / 4; c++) {
+		int place = c * THREADS + THREADS - 1 - threadIdx.x;
+		if (place < m.teams && !(x.seen[c] >> m.drawn[place].team % 32 & 1))
+			rows += m.drawn[place].rows;
 	}
 	rows = __reduce_add_sync(~0u, rows);
 	if (lane_id() == 0 && rows)
 		atomicAdd(a.rows, (u64)rows);
-}
-
-// A lane's part of the query, scaled for exp2.
-__device__ inline void load_query(float *q, const Args &a, int head)
-{
-	int lane = threadIdx.x % LANES;
-	float by = a.scale * LOG2E;
-#pragma unroll
-	for (int c = 0; c < K_CHUNKS; c++)
-		if (has<DK>(c, lane)) {
-			uint4 x = fresh((const uint4 *)(a.q.row(0, head) + (c * LANES + lane) * 8));
-			u32 w[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-				q[c * 8 + 2 * i] = low_half(w[i]) * by, q[c * 8 + 2 * i + 1] = high_half(w[i]) * by;
-		}
 }
 
 KERNEL __maxnreg__(REGS) teams_attend(PARAM)
@@ -301,25 +164,41 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	settle(r.k);
 	if (!V_IN_K)
 		settle(r.v);
-	Head h{a.y.row(head), a.top.row(head), a.offsets.row(kv), a.there, a.groups, a.drawn
-	};
+	if (!a.early)
+		wait_for_previous();
+	Head h{a.y.row(head), a.top.row(head), a.offsets.row(kv), a.there, a.groups, a.drawn, (u32)head, a.layer, (u32)fresh(a.pos), fresh(a.seed), fresh(a.seed + 1)};
 	settle(h.y);
 	settle(h.top);
 	settle(h.offsets);
-	wait_for_previous();
-
-	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1);
-	int first = max(fresh(a.from), 0), suffix = max(min((int)pos, a.capacity - 1) - first + 1, 0);
+	prepare(s, h);
+	int first = max(fresh(a.from), 0), suffix = max(min((int)h.pos, a.capacity - 1) - first + 1, 0);
 	r.suffix = (suffix - block + CLUSTER - 1) / CLUSTER, r.first = first + block;
 	r.early = (r.suffix + GROUPS - 1) / GROUPS, r.listed = 0;
 	int soon = min(r.early, DEPTH - 1); // rounds of the suffix that leave a slot for other use
+	copy_wait<0>();
+	if (a.early)
+		wait_for_previous();
+	if (!FEW_DRAWN) // else what the next kernel reads would delay what this one waits for
+		let_next_start();
+	uint4 query = make_uint4(0, 0, 0, 0);
+	auto keep = [&] {
+		if (threadIdx.x < DK / 8)
+			s.q[threadIdx.x] = query;
+	};
+	auto start = [&] {
+		if (threadIdx.x < DK / 8)
+			query = fresh((const uint4 *)a.q.row(0, head) + threadIdx.x);
 #pragma unroll 1
-	for (int i = 0; i < soon; i++)
-		fetch(ring, i, r, s, i);
+		for (int i = 0; i < soon; i++)
+			fetch(ring, i, r, s, i);
+	};
 	u8 *spare = ring + soon * SLOT;
-	select(s, h, block, (float *)spare, (DEPTH - soon) * SLOT / 4, marks);
+	bool drawn = draw(s, h, block, start, keep);
+	if (!drawn)
+		draw_any(s, h, (float *)spare, (DEPTH - soon) * SLOT / 4, marks, block);
 	int mine = (s.rows - block + CLUSTER - 1) / CLUSTER;
 	Sum x = {LOW};
+	Marks seen;
 	float q[K_CHUNKS * 8];
 #pragma unroll 1
 	for (int done = 0; done == 0 || done < mine; done += LISTED) { // a list at a time
@@ -333,20 +212,24 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 		for (int i = soon; i < DEPTH; i++)
 			fetch(ring, i, r, s, i);
 		if (done == 0) { // while the first rows are under way
-			if (mine <= LISTED)
+			if (FEW_DRAWN && mine <= LISTED)
 				let_next_start();
 			if (block == 0 && a.rows)
-				count(a, s, kv);
-			load_query(q, a, head);
-			correct(a, s, head, pos, seed0, seed1);
-			__syncthreads();
+				mark(seen, a, s, kv);
+			load_query(q, s.q, a.scale * LOG2E);
+			if (!PLAIN || !drawn) {
+				correct(s, h);
+				__syncthreads();
+			}
 			if (REPORT && block == 0)
 				report(a, s, head);
 		}
 		attend(x, q, ring, r, s);
 	}
-	if (a.suffix && blockIdx.x == 0 && threadIdx.x == 0)
-		atomicAdd(a.suffix, (u64)suffix);
 	__syncthreads(); // the ring is free
 	finish(a, m, x, (float (*)[DV])ring, head, block);
+	if (a.suffix && blockIdx.x == 0 && threadIdx.x == 0)
+		atomicAdd(a.suffix, (u64)suffix);
+	if (block == 0 && a.rows)
+		count(seen, a, s);
 }

@@ -1,18 +1,21 @@
 #pragma once
 // Instructions of Hopper and newer cards for the kernels of AttendTeams.
 #include "early.cuh"
+#include "hopper.cuh"
 
 // Has x computed here and kept.
 template <class T> __device__ inline void settle(T *&x) { asm volatile("" : "+l"(x)); }
 
 #define SHARED(name) extern __shared__ __align__(128) u8 name[] // sized at the launch
 
-__device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-
 // Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
 __device__ inline void copy16(void *shared, const void *global)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+}
+__device__ inline void copy4(void *shared, const void *global)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global) : "memory");
 }
 __device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

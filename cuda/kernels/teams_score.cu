@@ -1,19 +1,21 @@
 // Scores teams for one token and perturbs the scores: y[h, g] = scale·q[h]·reps[kv, g] + bias[kv, g] + Gumbel noise,
 // −Inf where the bias is: there is no team. The first half of AttendTeams; teams_attend is the second.
 // Grid: (any number, key heads), 256 threads. The teams of a key head go in slabs of 32, slab after slab to the next
-// strand of the next block; a strand is SPLIT warps, which share the products of a slab by columns. A slab passes
-// through shared memory, SLOTS slabs ahead: SLOTS · 32 rows a strand, plus the parts of the sums where SPLIT > 1.
+// strand of the next block; a strand is SPLIT warps, which share the products of a slab by columns. The copy engine
+// brings a slab, in panels of 64 columns, SLOTS slabs ahead; shared: those of all strands, then struct Memory.
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
-// y [heads, slabs · 32], top [heads, groups]: the largest y of GROUP teams; seen [key heads, words]: zeroed for
-// teams_attend; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the teams
-// there are. bf16 products by tensor cores, sums in float32 in an order that depends on DK alone.
+// y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
+// for teams_attend; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
+// teams there are. bf16 products by tensor cores, sums in float32 in an order that depends on DK alone.
+#include "hopper.cuh"
 #include "teams.cuh"
 
 struct Args {
+	TensorMap reps; // boxes of SLAB rows
 	Mat<float> y, top;
 	u32 *seen;
 	Cube<float> phi;
-	Cube<const bf16> q, reps;
+	Cube<const bf16> q;
 	Mat<const float> bias;
 	Mat<const int> offsets;
 	const u32 *seed;
@@ -27,92 +29,123 @@ struct Args {
 
 #define REGS (DK > 256 ? 128 : 96)
 #define WARPS 8
+#define THREADS (WARPS * WARP)
 #define STRANDS (WARPS / SPLIT)
 #define TILES ((HEADS + 7) / 8)        // of 8 query heads
-#define OWN (SPLIT == 1 ? TILES : 1)   // tiles that a warp finishes
+#define SHARES (2 * TILES)             // of a slab's sums: even or odd heads of a tile
+#define OWN ((SHARES + SPLIT - 1) / SPLIT) // that a warp finishes
 #define CHUNKS (DK / 8)                // 16 bytes each
 #define BLOCKS (DK / 32)               // 64 bytes each: two steps of the tensor cores
 #define MINE ((BLOCKS + SPLIT - 1) / SPLIT)
-#define PITCH ((DK * 2 + 127) / 128 * 128)
-static_assert(DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SPLIT >= TILES), "shape");
+#define PANELS ((DK + 63) / 64)
+#define SLOT (PANELS * SLAB * 128)     // bytes
+#define Q_PITCH (DK * 2 + 64) // rows g and g + 1 use different halves of the banks
+static_assert(DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SHARES % SPLIT == 0 || SHARES < SPLIT), "shape");
 
 struct Memory {
+	u64 full[STRANDS][SLOTS];
+	u8 q[HEADS][Q_PITCH];
 	float sums[SPLIT == 1 ? 1 : STRANDS][SPLIT][SPLIT == 1 ? 1 : TILES * 8][WARP];
 	u32 routed; // teams, and in the upper byte warps that are through
 };
-static_assert(sizeof(Memory) <= ROOM && ROOM % 128 == 0, "room");
+static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
 
-// A lane finishes teams 4g … 4g+3 of a slab for heads 2c and 2c+1 of each of its tiles; g = lane / 4, c = lane % 4.
-struct Addends { float bias[4], noise[OWN][2][4]; };
+// The head of a lane in a share.
+__device__ inline int head_of(int share) { return share / 2 * 8 + lane_id() % 4 * 2 + share % 2; }
 
-__device__ inline void look_up(Addends &x, const Args &a, int kv, int slab, int tile, u32 pos, u32 seed0, u32 seed1)
+// A lane finishes teams 4g … 4g+3 of a slab for one head of each of its shares; g = lane / 4.
+__device__ inline float4 look_up(const Args &a, int kv, int slab)
 {
-	int quad = slab * 8 + lane_id() / 4;
-	const float *bias = a.bias.row(kv) + quad * 4;
+	int team = slab * SLAB + lane_id() / 4 * 4;
+	const float *bias = a.bias.row(kv) + team;
+	float x[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		x.bias[i] = quad * 4 + i < a.teams ? fresh(bias + i) : -INF;
+		x[i] = team + i < a.teams ? fresh(bias + i) : -INF;
+	return make_float4(x[0], x[1], x[2], x[3]);
+}
+
+__device__ inline void perturb(float (&noise)[OWN][4], const Args &a, int kv, int slab, int part, u32 pos, u32 seed0, u32 seed1)
+{
+	u32 heads[OWN];
+	Words w[OWN];
+#pragma unroll
+	for (int n = 0; n < OWN; n++)
+		heads[n] = kv * HEADS + head_of(n * SPLIT + part);
+	philox_abreast<OWN>(w, slab * 8 + lane_id() / 4, heads, a.layer, pos, seed0, seed1);
 #pragma unroll
 	for (int n = 0; n < OWN; n++)
 #pragma unroll
-		for (int e = 0; e < 2; e++) {
-			int h = (tile + n) * 8 + lane_id() % 4 * 2 + e;
-			Words w = philox_short(quad, kv * HEADS + h, a.layer, pos, seed0, seed1);
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-				x.noise[n][e][i] = gumbel_fast(w.at[i]);
-		}
+		for (int i = 0; i < 4; i++)
+			noise[n][i] = gumbel_fast(w[n].at[i]);
 }
 
 KERNEL __maxnreg__(REGS) teams_score(PARAM)
 {
-	SHARED(shared);
-	Memory &m = *(Memory *)shared;
-	int lane = lane_id(), g = lane / 4, c = lane % 4, half = g % 2;
-	int strand = warp_id() / SPLIT, part = warp_id() % SPLIT, tile = SPLIT == 1 ? 0 : part;
+	extern __shared__ __align__(1024) u8 shared[];
+	Memory &m = *(Memory *)(shared + STRANDS * SLOTS * SLOT);
+	int lane = lane_id(), g = lane / 4, c = lane % 4;
+	int strand = warp_id() / SPLIT, part = warp_id() % SPLIT;
 	int kv = blockIdx.y, slabs = (a.teams + SLAB - 1) / SLAB;
 	int slab = strand * gridDim.x + blockIdx.x, stride = STRANDS * gridDim.x;
-	u8 *ring = shared + ROOM + strand * SLOTS * SLAB * PITCH;
+	bool copies = part == 0 && lane == 0;
+	u8 *ring = shared + strand * SLOTS * SLOT;
+	u64 *full = m.full[strand];
 	let_next_start();
 	if (!a.early)
 		wait_for_previous();
 
-	// A row's 16-byte chunk p lies at p ^ (row & 4): rows 4 apart use different halves of the banks.
 	auto fetch = [&](int s, int slot) {
-		int rows = min(a.teams - s * SLAB, SLAB);
-		if (rows > 0) {
-			const bf16 *first = a.reps.row(kv, (i64)s * SLAB);
-#pragma unroll 4
-			for (int i = 0; i < SLAB * CHUNKS / (SPLIT * WARP); i++) {
-				int at = i * SPLIT * WARP + part * WARP + lane, row = at / CHUNKS, p = at % CHUNKS;
-				if (row < rows)
-					copy16(ring + slot * SLAB * PITCH + row * PITCH + (p ^ (row & 4)) * 16, first + row * (int)a.reps.s1 + p * 8);
-			}
-			if (part == 0 && lane < 2)
-				prefetch(a.offsets.row(kv) + s * SLAB + lane * rows);
-		}
-		copy_end();
+		if (s >= slabs || !copies)
+			return;
+		prefetch(a.offsets.row(kv) + s * SLAB);
+		barrier_expect(&full[slot], SLOT);
+#pragma unroll 1
+		for (int p = 0; p < PANELS; p++)
+			load_box(ring + slot * SLOT + p * SLAB * 128, &a.reps, &full[slot], 64 * p, s * SLAB, kv);
 	};
+	// Small things first: they would wait behind the slabs.
+	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1);
+	float4 bias = look_up(a, kv, slab);
+	if (copies) {
+		for (int i = 0; i < SLOTS; i++)
+			barrier_init(&full[i], 1);
+		barriers_ready();
+	}
 #pragma unroll 1
 	for (int i = 0; i < SLOTS; i++)
 		fetch(slab + i * stride, i);
 	if (threadIdx.x == 0)
 		m.routed = 0;
-	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1);
-	bool finishes = SPLIT == 1 || part < TILES;
-	__syncthreads();
+	bool finishes = SHARES >= SPLIT || part < SHARES;
+	// Brings the query, which is there when the kernel before this one is over.
+	auto begin = [&] {
+		if (a.early)
+			wait_for_previous();
+#pragma unroll
+		for (int i = 0; i < (HEADS * CHUNKS + THREADS - 1) / THREADS; i++) {
+			int at = i * THREADS + threadIdx.x, h = at / CHUNKS, p = at % CHUNKS;
+			if (at < HEADS * CHUNKS)
+				*(uint4 *)&m.q[h][p * 16] = fresh((const uint4 *)(a.q.row(0, kv * HEADS + h) + p * 8));
+		}
+		__syncthreads();
+	};
 
 	uint4 q[MINE][TILES];
-	u32 there = 0;
-	u8 *mine = ring + 4 * g * PITCH + c * 16; // the lane's first row; blocks of 64 bytes change places in every other g
+	u32 there = 0, phase = 0;
+	bool begun = false;
+	// The lane's rows are 4g … 4g + 3; piece c of a block of 64 bytes of row 4g + i lies at c ^ i, of the other half of a
+	// panel's row where g is odd.
+	u8 *mine = ring + 4 * g * 128;
 #pragma unroll 1
-	for (int slot = 0, i = 0; slab < slabs; slab += stride, slot = slot + 1 == SLOTS ? 0 : slot + 1, i++) {
-		Addends x;
+	for (int slot = 0; slab < slabs; slab += stride) {
+		float noise[OWN][4], add[4] = {bias.x, bias.y, bias.z, bias.w};
+		bias = look_up(a, kv, slab + stride);
 		if (finishes)
-			look_up(x, a, kv, slab, tile, pos, seed0, seed1);
-		if (i == 0) { // the query is there when the kernel before this one is over
-			if (a.early)
-				wait_for_previous();
+			perturb(noise, a, kv, slab, part, pos, seed0, seed1);
+		if (!begun) {
+			begin();
+			begun = true;
 #pragma unroll
 			for (int j = 0; j < MINE; j++)
 #pragma unroll
@@ -120,23 +153,22 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 					int h = n * 8 + g, b = j * SPLIT + part;
 					q[j][n] = make_uint4(0, 0, 0, 0);
 					if (h < HEADS && b < BLOCKS)
-						q[j][n] = fresh((const uint4 *)(a.q.row(0, kv * HEADS + h) + b * 32 + c * 8));
+						q[j][n] = *(const uint4 *)&m.q[h][b * 64 + c * 16];
 				}
 		}
-		copy_wait<SLOTS - 1>();
-		SPLIT == 1 ? __syncwarp() : part_sync(1 + strand, SPLIT * WARP);
+		barrier_wait(&full[slot], phase);
 		float sum[TILES][2][4] = {}; // rows 4g + 2t and 4g + 2t + 1 are rows g and g + 8 of the tensor cores
-		u8 *rows = mine + slot * SLAB * PITCH;
+		u8 *rows = mine + slot * SLOT;
 #pragma unroll
 		for (int j = 0; j < MINE; j++) {
 			int b = j * SPLIT + part;
 			if (b >= BLOCKS)
 				break;
-			u8 *block = rows + (b & ~1) * 64 + (half ^ (b & 1)) * 64;
+			u8 *block = rows + b / 2 * SLAB * 128 + ((b ^ g) & 1) * 64;
 			uint4 k[4];
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				k[i] = *(uint4 *)(block + i * PITCH);
+				k[i] = *(uint4 *)(block + i * 128 + (c ^ i) * 16);
 #pragma unroll
 			for (int n = 0; n < TILES; n++)
 #pragma unroll
@@ -145,54 +177,72 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 					mma(sum[n][t], k[2 * t].z, k[2 * t + 1].z, k[2 * t].w, k[2 * t + 1].w, q[j][n].z, q[j][n].w);
 				}
 		}
+		float own[OWN][4];
 		if (SPLIT > 1) {
+			part_sync(1 + strand, SPLIT * WARP); // the sums of the slab before have been read
 #pragma unroll
 			for (int i = 0; i < TILES * 8; i++)
 				m.sums[SPLIT == 1 ? 0 : strand][part][SPLIT == 1 ? 0 : i][lane] = sum[i / 8][i / 4 % 2][i % 4];
+			part_sync(1 + strand, SPLIT * WARP);
+		} else {
+			__syncwarp();
 		}
-		SPLIT == 1 ? __syncwarp() : part_sync(1 + strand, SPLIT * WARP);
 		fetch(slab + SLOTS * stride, slot);
+		if (++slot == SLOTS)
+			slot = 0, phase ^= 1;
 		if (!finishes)
 			continue;
+		if (SPLIT > 1) {
 #pragma unroll
-		for (int n = 0; n < OWN; n++) {
-			if (SPLIT > 1)
+			for (int n = 0; n < OWN; n++) {
+				int share = n * SPLIT + part;
 #pragma unroll
-				for (int i = 0; i < 8; i++) {
-					sum[0][i / 4][i % 4] = 0;
+				for (int i = 0; i < 4; i++) {
+					own[n][i] = 0;
 #pragma unroll
 					for (int s = 0; s < SPLIT; s++)
-						sum[0][i / 4][i % 4] += m.sums[SPLIT == 1 ? 0 : strand][s][SPLIT == 1 ? 0 : tile * 8 + i][lane];
+						own[n][i] += m.sums[SPLIT == 1 ? 0 : strand][s][SPLIT == 1 ? 0 : share / 2 * 8 + i * 2 + share % 2][lane];
 				}
-#pragma unroll
-			for (int e = 0; e < 2; e++) {
-				int h = (tile + n) * 8 + 2 * c + e, head = kv * HEADS + h;
-				float y[4], top = -INF;
-#pragma unroll
-				for (int i = 0; i < 4; i++) { // a maximum with −Inf is never NaN
-					y[i] = fmaxf(a.scale * sum[n][i / 2][i % 2 * 2 + e] + (x.bias[i] + x.noise[n][e][i]), -INF);
-					top = fmaxf(top, y[i]);
-				}
-#pragma unroll
-				for (int step = 4; step < GROUP; step *= 2)
-					top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
-				if (h >= HEADS)
-					continue;
-				*(float4 *)(a.y.row(head) + slab * SLAB + 4 * g) = make_float4(y[0], y[1], y[2], y[3]);
-				if (g % (GROUP / 4) == 0)
-					a.top.row(head)[slab * (SLAB / GROUP) + g / (GROUP / 4)] = top;
-				if (REPORT)
-					for (int i = 0; i < 4; i++)
-						if (slab * SLAB + 4 * g + i < a.teams)
-							a.phi.row(0, head)[slab * SLAB + 4 * g + i] = fmaxf(a.scale * sum[n][i / 2][i % 2 * 2 + e] + x.bias[i], -INF);
 			}
+		} else {
+#pragma unroll
+			for (int n = 0; n < OWN; n++)
+#pragma unroll
+				for (int i = 0; i < 4; i++)
+					own[n][i] = sum[n / 2][i / 2][i % 2 * 2 + n % 2];
 		}
+		float y[OWN][4], top[OWN];
+#pragma unroll
+		for (int n = 0; n < OWN; n++) {
+			int h = head_of(n * SPLIT + part), head = kv * HEADS + h;
+#pragma unroll
+			for (int i = 0; i < 4; i++) // a maximum with −Inf is never NaN
+				y[n][i] = fmaxf(a.scale * own[n][i] + (add[i] + noise[n][i]), -INF);
+			if (h < HEADS)
+				*(float4 *)(a.y.row(head) + slab * SLAB + 4 * g) = make_float4(y[n][0], y[n][1], y[n][2], y[n][3]);
+			top[n] = fmaxf(fmaxf(y[n][0], y[n][1]), fmaxf(y[n][2], y[n][3]));
+			if (REPORT && h < HEADS)
+				for (int i = 0; i < 4; i++)
+					if (slab * SLAB + 4 * g + i < a.teams)
+						a.phi.row(0, head)[slab * SLAB + 4 * g + i] = fmaxf(a.scale * own[n][i] + add[i], -INF);
+		}
+#if GROUP > 0
+#pragma unroll
+		for (int step = 4; step < GROUP; step *= 2)
+#pragma unroll
+			for (int n = 0; n < OWN; n++)
+				top[n] = fmaxf(top[n], __shfl_xor_sync(~0u, top[n], step));
+#pragma unroll
+		for (int n = 0; n < OWN; n++)
+			if (g % (GROUP / 4) == 0 && head_of(n * SPLIT + part) < HEADS)
+				a.top.row(kv * HEADS + head_of(n * SPLIT + part))[slab * (SLAB / GROUP) + g / (GROUP / 4)] = top[n];
+#endif
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			there += x.bias[i] != -INF && c == 0;
+			there += add[i] != -INF && c == 0;
 	}
-	if (strand * gridDim.x + blockIdx.x >= slabs)
-		wait_for_previous(); // a warp without a slab has not done so
+	if (!begun)
+		begin(); // a warp without a slab takes part
 #pragma unroll 1
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += gridDim.x * blockDim.x)
 		a.seen[kv * a.words + i] = 0;

@@ -1,0 +1,44 @@
+// What a block selects with and what it finds. A drawn team has a place from 0 on; its rows come after those of the
+// places before it.
+struct Selection {
+	union {
+#if FEW_DRAWN
+		struct {
+			u32 set[SETS]; // largest scores
+			Team few[CANDIDATES];
+#if DIRECT
+			int offsets[4 * 4 * THREADS + 1];
+#endif
+		};
+#else
+		struct {
+			u32 bin[BINS], fine[BINS]; // of the groups' largest scores, and of the candidates
+			u64 few[CANDIDATES];       // key, then ~team
+			u8 won[CANDIDATES];
+			u64 middle[MIDDLE];
+			int middle_at[MIDDLE];
+		};
+#endif
+		struct {
+			u32 any_bin[ANY_BINS];
+			u64 border[BORDER];
+		};
+	};
+	int pick[DIRECT ? 1 : TOPS]; // groups to look at
+	int picks, n, undecided;
+	u32 least, low, high, need, found;
+	int cross, above, in; // a bin, the keys in those above, and in it
+	u32 tops[WARPS], bottoms[WARPS];
+	int sums[WARP], more[WARP], totals[4][WARPS];
+	// drawn teams
+	Team drawn[MOST];
+	int before[MOST];
+	u16 which[MOST]; // of less
+	float less[SCORES]; // of drawn teams: ln c / ln 2; with PLAIN, of candidates, the score without noise
+	float tau;
+	int teams, rows; // how many are drawn, and the rows of all of them
+	bool sure;       // all teams there are
+	// rows of this block
+	struct { int row, which; } list[LISTED];
+	uint4 q[DK / 8];
+};

@@ -1,0 +1,152 @@
+#pragma once
+// How the blocks of teams_attend read rows: LANES threads a row, GROUPS rows a round, DEPTH rounds under way.
+#include "teams_select.cuh"
+
+#define LANES (DK <= 128 ? 8 : DK <= 192 ? 16 : 32)
+#define GROUPS (THREADS / LANES) // rows at a time
+#define K_CHUNKS ((DK / 8 + LANES - 1) / LANES)
+#define V_CHUNKS ((DV / 8 + LANES - 1) / LANES)
+#define CHUNKS (K_CHUNKS + (V_IN_K ? 0 : V_CHUNKS)) // of 16 bytes that a lane has of a row
+#define SLOT (CHUNKS * THREADS * 16)                // bytes of a round of rows
+#define COLUMNS (V_CHUNKS * 8) // of the output that a lane has
+#define LOW -3e38f
+static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS, "shape");
+
+// The groups of threads whose sums a block adds up, and how many threads share a column in that.
+#define SUMS (GROUPS > 32 ? 32 : GROUPS)
+#define PARTS (THREADS / DV > SUMS ? SUMS : THREADS / DV)
+#define SHARE (DV / CLUSTER)
+
+// A row's share of a lane in shared memory, which no other thread touches.
+__device__ inline uint4 *lane_chunk(u8 *ring, int slot, int i) { return (uint4 *)ring + (slot * CHUNKS + i) * THREADS + threadIdx.x; }
+
+// A weighted sum of values; weights are exp2(score − top).
+struct Sum {
+	float top, sum, at[COLUMNS];
+	__device__ void shrink(float to)
+	{
+		float by = exp2_fast(top - to);
+		top = to, sum *= by;
+#pragma unroll
+		for (int i = 0; i < COLUMNS; i++)
+			at[i] *= by;
+	}
+};
+
+__device__ inline float low_half(u32 x) { return __uint_as_float(x << 16); }
+__device__ inline float high_half(u32 x) { return __uint_as_float(x & 0xffff0000u); }
+
+__device__ inline float dot8(uint4 x, const float *q)
+{
+	u32 w[4] = {x.x, x.y, x.z, x.w};
+	float sum = 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		sum += low_half(w[i]) * q[2 * i] + high_half(w[i]) * q[2 * i + 1];
+	return sum;
+}
+
+__device__ inline void add8(float *at, uint4 x, float p)
+{
+	u32 w[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		at[2 * i] += p * low_half(w[i]), at[2 * i + 1] += p * high_half(w[i]);
+}
+
+// Whether a lane has an i-th chunk of a row of `width` elements.
+template <int width> __device__ inline bool has(int i, int lane) { return width % (LANES * 8) == 0 || (i * LANES + lane) * 8 < width; }
+
+// The rows that a block reads, GROUPS of them a round: rounds of suffix rows, which can be on their way before the
+// block selects, then rounds of listed rows.
+struct Rows {
+	const bf16 *k, *v; // the lane's first chunk of row 0
+	int k_step, v_step;
+	int suffix, first;  // how many of the suffix, and the first of these
+	int early, listed;  // rounds of the suffix; rows in the list
+	__device__ int rounds() const { return early + (listed + GROUPS - 1) / GROUPS; }
+	// How many rows there are from that of a group of threads on, in a round; at: its place among the listed.
+	__device__ int left(int round, int group, int &at) const
+	{
+		at = group + (round - early) * GROUPS;
+		return round < early ? suffix - group - round * GROUPS : listed - at;
+	}
+};
+
+// ln c / ln 2 of a drawn team.
+__device__ inline float less(const Selection &m, int which) { return PLAIN ? log2_chance(m, m.less[which]) : m.less[which]; }
+
+// A round's row of this group of threads.
+__device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round)
+{
+	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, at;
+	if (r.left(round, group, at) > 0) {
+		int row = round < r.early ? r.first + (group + round * GROUPS) * CLUSTER : m.list[at].row;
+		const bf16 *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
+#pragma unroll
+		for (int c = 0; c < K_CHUNKS; c++)
+			if (has<DK>(c, lane))
+				copy16(lane_chunk(ring, slot, c), k + c * LANES * 8);
+		if (!V_IN_K)
+#pragma unroll
+			for (int c = 0; c < V_CHUNKS; c++)
+				if (has<DV>(c, lane))
+					copy16(lane_chunk(ring, slot, K_CHUNKS + c), v + c * LANES * 8);
+	}
+	copy_end();
+}
+
+// Adds the rows to x; the first DEPTH rounds are under way.
+__device__ inline void attend(Sum &x, const float *q, u8 *ring, const Rows &r, const Selection &m)
+{
+	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, rounds = r.rounds();
+#pragma unroll 1
+	for (int round = 0, slot = 0; round < rounds; round++, slot = slot + 1 == DEPTH ? 0 : slot + 1) {
+		int at, left = r.left(round, group / (WARP / LANES) * (WARP / LANES), at); // the warp's first row
+		if (left > 0) {
+			bool is = group % (WARP / LANES) < left;
+			float score = is && round >= r.early ? -less(m, m.list[at + group % (WARP / LANES)].which) : 0, part = 0;
+			copy_wait<DEPTH - 1>();
+			uint4 key[V_IN_K ? K_CHUNKS : 1];
+#pragma unroll
+			for (int c = 0; c < K_CHUNKS; c++)
+				if (is && has<DK>(c, lane)) {
+					uint4 chunk = *lane_chunk(ring, slot, c);
+					if (V_IN_K)
+						key[c] = chunk;
+					part += dot8(chunk, q + c * 8);
+				}
+#pragma unroll
+			for (int step = LANES / 2; step > 0; step /= 2)
+				part += __shfl_xor_sync(~0u, part, step);
+			score = is ? score + part : LOW;
+			if (__any_sync(~0u, score > x.top)) // one maximum for the warp
+				x.shrink(fmaxf(x.top, from_order_bits(__reduce_max_sync(~0u, order_bits(score)))));
+			float p = exp2_fast(score - x.top);
+			if (is) {
+				x.sum += p;
+#pragma unroll
+				for (int c = 0; c < V_CHUNKS; c++)
+					if (has<DV>(c, lane))
+						add8(x.at + c * 8, V_IN_K ? key[V_IN_K ? c : 0] : *lane_chunk(ring, slot, K_CHUNKS + c), p);
+			}
+		}
+		fetch(ring, slot, r, m, round + DEPTH);
+	}
+	copy_wait<0>();
+}
+
+// A lane's part of the query, scaled for exp2.
+__device__ inline void load_query(float *q, const uint4 *query, float by)
+{
+	int lane = threadIdx.x % LANES;
+#pragma unroll
+	for (int c = 0; c < K_CHUNKS; c++)
+		if (has<DK>(c, lane)) {
+			uint4 x = query[c * LANES + lane];
+			u32 w[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				q[c * 8 + 2 * i] = low_half(w[i]) * by, q[c * 8 + 2 * i + 1] = high_half(w[i]) * by;
+		}
+}
