@@ -100,7 +100,9 @@ func (t *Tensor) Slice(dim, from, to int) *Tensor {
 	v := t.view(append([]int(nil), t.Shape...), append([]int(nil), t.Stride...))
 	v.Offset += from * t.Stride[dim]
 	v.Shape[dim] = to - from
-	v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Slice(dim, from, to) }, dim)
+	if dim < len(t.Shape)-1 { // part of a row has the row's factor
+		v.Scale = t.scale(func(s *Tensor) *Tensor { return s.Slice(dim, from, to) }, dim)
+	}
 	return v
 }
 
@@ -166,11 +168,11 @@ func (t *Tensor) Repeat(dim, n int) *Tensor {
 	return v
 }
 
-// scale is Scale cut like the tensor in the given dimensions. A view that cuts
-// rows up keeps the scales as they are; operations refuse it if they do not fit.
+// scale is Scale cut like the tensor in the given dimensions; nil where that
+// cuts rows up, which operations refuse.
 func (t *Tensor) scale(cut func(*Tensor) *Tensor, dims ...int) *Tensor {
 	if t.Scale == nil || slices.Max(dims) >= len(t.Shape)-1 {
-		return t.Scale
+		return nil
 	}
 	return cut(t.Scale)
 }

@@ -212,7 +212,7 @@ func TestScalesFollowTheirRows(t *testing.T) {
 		if len(m.shape) > 0 {
 			width = m.shape[len(m.shape)-1]
 		}
-		if v.Scale.Err() != nil || len(v.Scale.Shape) != len(v.Shape)-1 || width == 0 || !v.RowsContiguous() {
+		if v.Scale == nil || v.Scale.Err() != nil || len(v.Scale.Shape) != len(v.Shape)-1 || width == 0 || !v.RowsContiguous() {
 			return // the rows were cut up
 		}
 		if !slices.Equal(v.Scale.Shape, v.Shape[:len(v.Shape)-1]) {
