@@ -41,7 +41,7 @@ func (d *gpu) New(name string, t device.DType, shape ...int) (*device.Tensor, er
 		return nil, err
 	}
 	defer leave()
-	size, err := sizeOf(name, t, shape)
+	size, err := device.SizeOf(name, t, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -204,18 +204,4 @@ func (d *gpu) span(t *device.Tensor) (driver.Address, *buffer, error) {
 
 func address(b *buffer, t *device.Tensor) driver.Address {
 	return b.at + driver.Address(t.Offset*t.DType.Size())
-}
-
-func sizeOf(name string, t device.DType, shape []int) (int, error) {
-	n := t.Size()
-	if n == 0 {
-		return 0, fmt.Errorf("%s: %v has no size", name, t)
-	}
-	for _, s := range shape {
-		if s < 0 || s > 0 && n > (1<<47)/s {
-			return 0, fmt.Errorf("%s: shape %v is impossible", name, shape)
-		}
-		n *= s
-	}
-	return n, nil
 }

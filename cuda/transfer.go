@@ -129,7 +129,7 @@ func (d *gpu) Import(name string, t device.DType, shape []int, mapped []byte) (*
 		return nil, err
 	}
 	defer leave()
-	size, err := sizeOf(name, t, shape)
+	size, err := device.SizeOf(name, t, shape)
 	switch {
 	case err != nil:
 		return nil, err

@@ -62,15 +62,12 @@ func (m *Meter) ImportInt8(name string, _ DType, shape []int, _ []byte) (*Tensor
 }
 
 func (m *Meter) hold(name string, t DType, shape []int, b *metered) (*Tensor, error) {
-	n := int64(t.Size())
-	for _, s := range shape {
-		if n == 0 || s < 0 || s > 0 && n > (1<<47)/int64(s) {
-			return nil, fmt.Errorf("%s: %v%v is impossible", name, t, shape)
-		}
-		n *= int64(s)
+	n, err := SizeOf(name, t, shape)
+	if err != nil {
+		return nil, err
 	}
-	m.sizes[b] = n
-	m.count(b, n)
+	m.sizes[b] = int64(n)
+	m.count(b, int64(n))
 	return NewTensor(name, t, b, shape...), nil
 }
 

@@ -37,6 +37,21 @@ func NewTensor(name string, t DType, buffer any, shape ...int) *Tensor {
 	return &Tensor{Name: name, DType: t, Shape: append([]int(nil), shape...), Stride: stride, Buffer: buffer}
 }
 
+// SizeOf is the bytes of a tensor to be made, at most 2⁴⁷; an error names it.
+func SizeOf(name string, t DType, shape []int) (int, error) {
+	n := t.Size()
+	if n == 0 {
+		return 0, fmt.Errorf("%s: %v has no size", name, t)
+	}
+	for _, s := range shape {
+		if s < 0 || s > 0 && n > (1<<47)/s {
+			return 0, fmt.Errorf("%s: %v%v is impossible", name, t, shape)
+		}
+		n *= s
+	}
+	return n, nil
+}
+
 // CheckInt8 refuses what Device.ImportInt8 does not take.
 func CheckInt8(name string, t DType, shape []int) error {
 	if !t.Float() || len(shape) != 2 || shape[0] < 0 || shape[1] < 0 || shape[1] > 0 && shape[0] > (1<<46)/shape[1] {

@@ -27,7 +27,7 @@ func (d *cpu) New(name string, t device.DType, shape ...int) (*device.Tensor, er
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	size, err := sizeOf(name, t, shape)
+	size, err := device.SizeOf(name, t, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (d *cpu) Import(name string, t device.DType, shape []int, mapped []byte) (*
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	size, err := sizeOf(name, t, shape)
+	size, err := device.SizeOf(name, t, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -225,18 +225,4 @@ func bufferOf(t *device.Tensor) (*buffer, error) {
 		return nil, fmt.Errorf("%v was freed", t)
 	}
 	return b, nil
-}
-
-func sizeOf(name string, t device.DType, shape []int) (int, error) {
-	n := t.Size()
-	if n == 0 {
-		return 0, fmt.Errorf("%s: %v has no size", name, t)
-	}
-	for _, s := range shape {
-		if s < 0 || s > 0 && n > (1<<47)/s {
-			return 0, fmt.Errorf("%s: shape %v is impossible", name, shape)
-		}
-		n *= s
-	}
-	return n, nil
 }
