@@ -1,3 +1,4 @@
+#pragma once
 // What a block selects with and what it finds. A drawn team has a place from 0 on; its rows come after those of the
 // places before it.
 struct Selection {
