@@ -165,11 +165,11 @@ func (kernels) MoveCenters(a device.MoveArgs) error {
 		if a.Live != nil && integer(a.Live, p) == 0 {
 			continue
 		}
-		counts := row(a.Counts, p)
+		counts, labels := row(a.Counts, p), row(a.Labels, p)
 		for c := range counts {
 			var members problem
 			for i, v := range x {
-				switch label := integer(a.Labels, p, i); {
+				switch label := int(labels[i]); {
 				case label >= len(counts):
 					return fmt.Errorf("label %d of %d", label, len(counts))
 				case label == c:
@@ -207,10 +207,11 @@ func (kernels) DivideTeams(a device.DivideArgs) error {
 		}
 		var reps []float64
 		var teams [][]int
+		parents := row(a.Parent, p)
 		for parent := range a.Parents {
 			var members []int
 			for i := range x {
-				if integer(a.Parent, p, i) == parent {
+				if int(parents[i]) == parent {
 					members = append(members, i)
 				}
 			}
@@ -264,6 +265,7 @@ func apart(a, b []float64) float64 {
 // closeness to the mean, of the others their distance from the nearest chosen.
 func (x problem) represent(members []int, most int) (chosen []int) {
 	taken := map[int]bool{}
+	mean := x.mean(members)
 	for len(chosen) < min(most, len(members)) {
 		best, highest := -1, 0.0
 		for _, i := range members {
@@ -275,7 +277,7 @@ func (x problem) represent(members []int, most int) (chosen []int) {
 				score = min(score, apart(x[i], x[c]))
 			}
 			if len(chosen) == 0 {
-				score = -apart(x[i], x.mean(members))
+				score = -apart(x[i], mean)
 			}
 			if best < 0 || score > highest {
 				best, highest = i, score
@@ -288,6 +290,9 @@ func (x problem) represent(members []int, most int) (chosen []int) {
 
 func (x problem) mean(members []int) []float64 {
 	m := make([]float64, len(x[0]))
+	if len(members) == 0 {
+		return m
+	}
 	for _, i := range members {
 		for j, v := range x[i] {
 			m[j] += v
