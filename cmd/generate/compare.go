@@ -53,7 +53,7 @@ func newCompareCommand() *cobra.Command {
 	addFlags(cmd, "Model", c.modelFlags.register)
 	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&c.json, "json", false, "print one JSON object in place of tables")
-		f.StringVar(&c.report, "report", "", "also write a page with charts and a map of the prompt to `FILE`.html")
+		f.StringVar(&c.report, "report", "", "also write a page, HTML, with charts and a map of the prompt to `FILE`")
 		f.StringArrayVar(&c.results, "results", nil, "with --report: add the curves of `FILE`, written by evaluate --output; may be repeated")
 	})
 	return cmd

@@ -39,7 +39,7 @@ func newGenerateCommand() *cobra.Command {
 
 MODEL is a folder with config.json and *.safetensors, or org/name in the Hugging
 Face cache. The answer goes to stdout, everything else to stderr.`
-	cmd.Example = `  generate -p "What is a cache?" models/needle-qwen2
+	cmd.Example = `  generate -p "What is a cache?" Qwen/Qwen2.5-7B-Instruct
   generate -f report.txt --attention dense -v Qwen/Qwen2.5-7B-Instruct
   generate compare models/needle-qwen2`
 	addFlags(cmd, "Prompt", g.promptFlags.register)

@@ -31,8 +31,8 @@ func newReportCommand() *cobra.Command {
 		return nil
 	}
 	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&r.output, "output", "o", "", "write the page to `FILE`.html")
-		f.StringVar(&r.plot, "plot", "", "draw for a paper to `FILE`.svg or .png; of several tables each gets a file of its own")
+		f.StringVarP(&r.output, "output", "o", "", "write the page, HTML, to `FILE`")
+		f.StringVar(&r.plot, "plot", "", "draw for a paper to `FILE`, by its end .svg or .png; of several tables each gets a file of its own")
 	})
 	return cmd
 }
