@@ -111,6 +111,12 @@ type attentionReport struct {
 	BytesRead       int64   `json:"bytes_read"`
 }
 
+// exhaustive reports whether a method that samples read every row and scored no
+// representative: exact attention, as with a short prompt.
+func (r attentionReport) exhaustive() bool {
+	return r.Name != "dense" && r.Name != "santa" && r.AccessPercent == 100 && r.SelectedPercent == 100
+}
+
 func (a attentionFlags) report(access attention.Access, seed uint64) attentionReport {
 	r := attentionReport{
 		Name: a.name, AccessPercent: access.Percent(), SelectedPercent: access.SelectedPercent(),

@@ -26,7 +26,13 @@ func (c *compared) print(w io.Writer) error {
 	if c.A.shown() != c.B.shown() {
 		verdict = "The two answers differ."
 	}
-	fmt.Fprintf(w, "\n%s\n\n%s along %s's %d tokens, %s as the base\n\n", verdict, c.B.Label, c.A.Label, len(c.A.TokenIDs), c.A.Label)
+	fmt.Fprintf(w, "\n%s\n", verdict)
+	for _, s := range []sideResult{c.A, c.B} {
+		if s.Attention.exhaustive() {
+			fmt.Fprintf(w, "%s read every row, as dense does; it samples where the prompt is longer or --budget smaller.\n", s.Label)
+		}
+	}
+	fmt.Fprintf(w, "\n%s along %s's %d tokens, %s as the base\n\n", c.B.Label, c.A.Label, len(c.A.TokenIDs), c.A.Label)
 	if err := c.printFigures(w); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func TestCompare(t *testing.T) {
 	args := []string{"compare", needle, "--length", "200", "--codes", "2"}
 	o := answer(t, "", args...)
 	for _, text := range []string{
-		"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same.",
+		"expected  The access code of ", "dense\n  The access code of ", "santapp (kmeans, S 512)\n", "correct", "KV access %", "The two answers are the same.\nsantapp (kmeans, S 512) read every row, as dense does; ",
 		"± over tokens", "Mean PPL(Q)/PPL(base) ", "Mean KLD ", "Maximum KLD ", "99.9% KLD ", "Median KLD ", "Mean Δp ", "RMS Δp ", "Same top p ",
 		"RMS logit error ", "First differing token ", "Token match rate ", "Attention output error, layer 5 ", "\nNoise floor, dense against dense ",
 	} {

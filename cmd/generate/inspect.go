@@ -168,7 +168,11 @@ func (r *inspection) print(w io.Writer) error {
 	for _, d := range r.Devices {
 		fmt.Fprintf(w, "on %s, %s\n               %s\n               %s in all", d.Device, d.DType, d.need.parts(), mebibytes(d.Total))
 		if d.Memory > 0 {
-			fmt.Fprintf(w, "; %s of %s are free: up to %d tokens fit", mebibytes(d.Free), mebibytes(d.Memory), d.Longest)
+			fits := "not one token fits"
+			if d.Longest > 0 {
+				fits = fmt.Sprintf("up to %d tokens fit", d.Longest)
+			}
+			fmt.Fprintf(w, "; %s of %s are free: %s", mebibytes(d.Free), mebibytes(d.Memory), fits)
 		}
 		fmt.Fprintln(w)
 	}
