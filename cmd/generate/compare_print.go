@@ -101,7 +101,7 @@ func (c *compared) figures() report.Table {
 	add("KV access", fmt.Sprintf("%.3f %%", one.AccessPercent), percentEstimate(all.AccessPercent))
 	add("Bytes read", fmt.Sprintf("%.3f %%", one.BytesPercent), percentEstimate(all.BytesPercent))
 	for layer, e := range one.OutputErrors {
-		add(fmt.Sprintf("Attention output error, layer %d", layer), figure(e), estimate(all.OutputErrors[layer]))
+		add(fmt.Sprintf("Attention output error, layer %d", layer), fmt.Sprintf("%.3f %%", 100*e), shareEstimate(all.OutputErrors[layer]))
 	}
 	return t
 }
