@@ -12,6 +12,13 @@ import (
 	"blitzen/attention"
 )
 
+// MaxPrompts and MaxRepeats are what a run may have at most of [Header.Prompts]
+// and [Header.Repeats]: their product over the arms is counted.
+const (
+	MaxPrompts = 1_000_000
+	MaxRepeats = 10_000
+)
+
 // Format is [Header.Format] of the files that this package writes.
 const Format = 1
 

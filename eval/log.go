@@ -24,6 +24,10 @@ type Log struct {
 // of another kind, is refused and left as it is, as is one that another process
 // has open.
 func OpenLog(path string, h Header) (*Log, []Answer, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		// Reading a pipe or a device to its end may never end.
+		return nil, nil, fmt.Errorf("%s is not a regular file: name another", path)
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, nil, err
@@ -153,6 +157,7 @@ func WriteResults(w io.Writer, r Results) error {
 
 // parse reads all whole lines; end is where they end.
 func parse(data []byte) (r Results, end int, err error) {
+	lines := map[key]int{}
 	for number := 1; ; number++ {
 		n := bytes.IndexByte(data[end:], '\n')
 		if n < 0 {
@@ -161,7 +166,8 @@ func parse(data []byte) (r Results, end int, err error) {
 		line := data[end : end+n]
 		end += n + 1
 		if number == 1 {
-			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Prompts < 0 || r.Repeats < 1 || r.Shard < 0 || r.Shards <= r.Shard {
+			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Prompts < 0 || r.Prompts > MaxPrompts ||
+				r.Repeats < 1 || r.Repeats > MaxRepeats || r.Shard < 0 || r.Shards <= r.Shard {
 				return r, 0, errors.New("it is not a results file of this version: its first line is no header")
 			}
 			continue
@@ -170,9 +176,13 @@ func parse(data []byte) (r Results, end int, err error) {
 		if err := json.Unmarshal(line, &a); err != nil {
 			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
-		if a.Arm < skippedArm || a.Arm >= len(r.Arms) || a.Prompt < 0 || a.Prompt >= r.Prompts {
-			return r, 0, fmt.Errorf("line %d: prompt %d, arm %d: the header has %d prompts and %d arms", number, a.Prompt, a.Arm, r.Prompts, len(r.Arms))
+		if err := r.belongs(a); err != nil {
+			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
+		if before := lines[a.key()]; before > 0 {
+			return r, 0, fmt.Errorf("line %d: prompt %d, arm %d, repeat %d is in line %d already: keep one of them", number, a.Prompt, a.Arm, a.Repeat, before)
+		}
+		lines[a.key()] = number
 		r.Answers = append(r.Answers, a)
 	}
 	if r.Format != Format {
@@ -180,3 +190,27 @@ func parse(data []byte) (r Results, end int, err error) {
 	}
 	return r, end, nil
 }
+
+// belongs says why an answer cannot be one of a run with this header: the file
+// was changed by hand, or joined from several.
+func (h Header) belongs(a Answer) error {
+	if a.Arm < skippedArm || a.Arm >= len(h.Arms) || a.Prompt < 0 || a.Prompt >= h.Prompts {
+		return fmt.Errorf("prompt %d, arm %d: the header has %d prompts and %d arms", a.Prompt, a.Arm, h.Prompts, len(h.Arms))
+	}
+	label, repeats := "", 1
+	if a.Arm != skippedArm {
+		label, repeats = h.Arms[a.Arm].Label, h.RepeatsOf(a.Arm)
+	}
+	switch {
+	case a.Repeat < 0 || a.Repeat >= repeats:
+		return fmt.Errorf("prompt %d, arm %d, repeat %d: the header has %d", a.Prompt, a.Arm, a.Repeat, repeats)
+	case a.Label != label || (a.Arm == skippedArm) != (a.Skipped != ""):
+		return fmt.Errorf("prompt %d, arm %d: the answer is one of %q, and the header's arm is %q", a.Prompt, a.Arm, a.Label, label)
+	case a.Score < 0 || a.Score > 1 || a.Percent < 0 || a.Percent > maxPercent:
+		return fmt.Errorf("prompt %d, arm %d: score %v, access %v %%: want 0 to 1, and at least 0", a.Prompt, a.Arm, a.Score, a.Percent)
+	}
+	return nil
+}
+
+// maxPercent is more than any access: a method may read a row again and again.
+const maxPercent = 1e9

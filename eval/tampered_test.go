@@ -1,0 +1,70 @@
+package eval
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A file that was changed by hand, or joined from several, is refused with the
+// line: an answer must not fall out of the figures unseen.
+func TestTampered(t *testing.T) {
+	h := header("dense", "santapp")
+	first := answered(h)[0]
+	with := func(change func(*Answer)) Answer {
+		a := first
+		change(&a)
+		return a
+	}
+	for name, c := range map[string]struct {
+		lines []any
+		want  string
+	}{
+		"twice":        {[]any{h, first, first}, "line 3: prompt 0, arm 0, repeat 0 is in line 2 already: keep one of them"},
+		"two files":    {[]any{h, first, h}, "line 3: prompt 0, arm 0: "},
+		"no answer":    {[]any{h, struct{}{}}, "line 2: prompt 0, arm 0: "},
+		"other arm":    {[]any{h, with(func(a *Answer) { a.Label = "other" })}, `line 2: prompt 0, arm 0: the answer is one of "other", and the header's arm is "dense"`},
+		"repeat":       {[]any{h, with(func(a *Answer) { a.Repeat = 1 })}, "line 2: prompt 0, arm 0, repeat 1: the header has 1"},
+		"before it":    {[]any{h, with(func(a *Answer) { a.Repeat = -1 })}, "line 2: prompt 0, arm 0, repeat -1: the header has 1"},
+		"score":        {[]any{h, with(func(a *Answer) { a.Score = 1e308 })}, "line 2: prompt 0, arm 0: score 1e+308"},
+		"access":       {[]any{h, with(func(a *Answer) { a.Percent = -1 })}, "access -1 %"},
+		"skipped":      {[]any{h, with(func(a *Answer) { a.Arm = skippedArm })}, `line 2: prompt 0, arm -1: `},
+		"many prompts": {[]any{func() Header { h := h; h.Prompts = 1 << 62; return h }(), first}, "its first line is no header"},
+		"many repeats": {[]any{func() Header { h := h; h.Repeats = 1 << 62; return h }(), first}, "its first line is no header"},
+	} {
+		var file bytes.Buffer
+		for _, l := range c.lines {
+			line, err := encode(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file.Write(line)
+		}
+		path := t.TempDir() + "/file"
+		if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadResults(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+		if l, _, err := OpenLog(path, h); err == nil {
+			l.Close()
+			t.Errorf("%s: the run goes on", name)
+		}
+	}
+}
+
+// What has no end is not read to its end.
+func TestLogNotAFile(t *testing.T) {
+	pipe := t.TempDir() + "/pipe"
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/full", "/dev/null", t.TempDir()} {
+		if _, _, err := OpenLog(path, header("dense")); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+}
