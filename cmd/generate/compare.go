@@ -72,6 +72,9 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer page.Close()
+	if err := page.apart(c.results); err != nil {
+		return err
+	}
 	curves, err := c.curves(cmd)
 	if err != nil {
 		return err

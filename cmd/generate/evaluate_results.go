@@ -132,7 +132,7 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 	}
 	if e.output != "" {
 		if err := writeNew(e.output, all); err != nil {
-			return usagef("--output: %w", err)
+			return err
 		}
 	}
 	return printResults(cmd.OutOrStdout(), all, e.pairs)
@@ -158,17 +158,12 @@ func readResults(w io.Writer, paths []string) (eval.Results, error) {
 	return all, nil
 }
 
-// writeNew writes results to a file that does not exist yet.
+// writeNew writes results to a file that does not exist yet, as a whole.
 func writeNew(path string, r eval.Results) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
+	if _, err := os.Lstat(path); err == nil {
+		return usagef("--output: open %s: the file exists: name another", path)
 	}
-	if err := eval.WriteResults(file, r); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
+	return writeFile("--output", path, nil, func(w io.Writer) error { return eval.WriteResults(w, r) })
 }
 
 // printResults prints a table for every task, length and way of the answer

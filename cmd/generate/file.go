@@ -53,14 +53,31 @@ func (f *file) write(content func(io.Writer) error) error {
 	return nil
 }
 
-// writeFile makes a file at once.
-func writeFile(flag, path string, content func(io.Writer) error) error {
+// writeFile makes a file at once, from those that are read.
+func writeFile(flag, path string, read []string, content func(io.Writer) error) error {
 	f, err := newFile(flag, path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if err := f.apart(read); err != nil {
+		return err
+	}
 	return f.write(content)
+}
+
+// apart refuses to write over one of the files that are read.
+func (f *file) apart(read []string) error {
+	is, err := os.Stat(f.path)
+	if f.path == "" || err != nil {
+		return nil // there is none to lose
+	}
+	for _, path := range read {
+		if info, err := os.Stat(path); err == nil && os.SameFile(is, info) {
+			return usagef("%s: %s is read, too, and would be lost: name another file", f.flag, f.path)
+		}
+	}
+	return nil
 }
 
 // Close removes what has not been put in its place.

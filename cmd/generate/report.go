@@ -54,7 +54,7 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 		return usagef("the results hold no prompt that all methods have answered")
 	}
 	if r.output != "" {
-		if err := writeFile("--output", r.output, resultsPage(results, curves).Write); err != nil {
+		if err := writeFile("--output", r.output, args, resultsPage(results, curves).Write); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 		if len(curves) > 1 {
 			path = strings.TrimSuffix(r.plot, "."+format) + "-" + slug(c.Title) + "." + format
 		}
-		if err := writeFile("--plot", path, func(w io.Writer) error { return report.WritePlot(w, c, format) }); err != nil {
+		if err := writeFile("--plot", path, args, func(w io.Writer) error { return report.WritePlot(w, c, format) }); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,7 @@ func TestReportRefuses(t *testing.T) {
 		{[]string{"report", dir + "/other.jsonl", "--plot", "plot.pdf"}, "--plot plot.pdf: want a name that ends in .svg or .png"},
 		{[]string{"report", dir + "/none.jsonl", "-o", dir + "/page.html"}, "open DIR/none.jsonl: no such file or directory"},
 		{[]string{"report", dir + "/other.jsonl", "-o", dir + "/page.html"}, "DIR/other.jsonl: it is not a results file of this version: its first line is no header"},
+		{[]string{"compare", needle, "--results", dir + "/other.jsonl", "--report", dir + "/other.jsonl"}, "--report: DIR/other.jsonl is read, too, and would be lost: name another file"},
 		{[]string{"compare", needle, "--results", dir + "/other.jsonl"}, "--results is drawn on a page: add --report FILE.html"},
 	} {
 		refused(t, generate(t, "", c.args...), 2, dir, c.want)
@@ -69,5 +70,33 @@ func TestSeriesName(t *testing.T) {
 		if got := seriesName(label); got != want {
 			t.Errorf("%q: %q, want %q", label, got, want)
 		}
+	}
+}
+
+// Results are never written over by what is made of them, nor left in part.
+func TestResultsKept(t *testing.T) {
+	dir := t.TempDir()
+	results := dir + "/results.svg"
+	answer(t, "", small("--samples", "1", "--attention", "dense", "-n", "2", "-o", results)...)
+	before := read(t, results)
+	if err := os.Symlink(results, dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report", results, "-o", results}, "--output: DIR/results.svg is read, too, and would be lost: name another file"},
+		{[]string{"report", results, "-o", dir + "/link"}, "--output: DIR/link is read, too, and would be lost: name another file"},
+		{[]string{"report", results, "--plot", results}, "--plot: DIR/results.svg is read, too, and would be lost: name another file"},
+		{[]string{"evaluate", "--merge", results, "-o", results}, "--output: open DIR/results.svg: the file exists: name another"},
+	} {
+		refused(t, generate(t, "", c.args...), 2, dir, c.want)
+		if read(t, results) != before {
+			t.Fatalf("%v: the results are gone", c.args)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("files left: %v, error %v", left, err)
 	}
 }
