@@ -26,7 +26,7 @@ type Row struct {
 }
 
 // ReadRows reads JSONL: one row a line, in UTF-8, of any length. Blank lines
-// are passed over and unknown fields ignored. An error names the line; bad
+// are passed over, a byte order mark, too, and unknown fields ignored. An error names the line; bad
 // takes those of single rows, which are then left out, or is nil, and the first
 // ends the reading.
 func ReadRows(r io.Reader, bad func(error)) ([]Row, error) {
@@ -36,6 +36,9 @@ func ReadRows(r io.Reader, bad func(error)) ([]Row, error) {
 		line, end := lines.ReadBytes('\n')
 		if end != nil && !errors.Is(end, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", number, end)
+		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // the byte order mark of some editors
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			row, err := parseRow(line)

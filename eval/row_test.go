@@ -39,6 +39,7 @@ func TestReadRows(t *testing.T) {
 	const foreign = `{"task": "vt", "index": 3, "input": "q", "outputs": ["a"], "length": 5}`
 	for name, file := range map[string]string{
 		"no last newline": foreign + "\n" + foreign,
+		"byte order":      "\ufeff" + foreign + "\n" + foreign,
 		"blank lines":     "\n" + foreign + "\r\n \n" + foreign + "\n\n",
 	} {
 		if rows, err := ReadRows(strings.NewReader(file), nil); err != nil || len(rows) != 2 || rows[1].Index != 3 {

@@ -39,8 +39,14 @@ func (c Config) Validate() error {
 	if c.Budget < 1 {
 		return fmt.Errorf("--budget %d: must be at least 1", c.Budget)
 	}
+	if c.Budget > maxBudget {
+		return fmt.Errorf("--budget %d: santa draws at most %d rows", c.Budget, maxBudget)
+	}
 	return c.BeyondPaper.Validate()
 }
+
+// maxBudget is more rows than any cache has; the numbers of those drawn are kept.
+const maxBudget = 1 << 24
 
 // Indices into a layer's counters.
 const (

@@ -102,6 +102,9 @@ func (b *benchFlags) plan() ([]visit, error) {
 			return nil, err
 		}
 	}
+	if b.repeats > mostRepeats {
+		return nil, usagef("-r %d: want at most %d", b.repeats, mostRepeats)
+	}
 	visits := visitsOf(positive(prompts), positive(tokens), depths)
 	if len(visits) == 0 || len(methods) == 0 || b.repeats < 1 {
 		return nil, usagef("nothing to do: -p %q, -n %q, -r %d, --attention %q", b.prompts, b.tokens, b.repeats, b.methods)
@@ -147,6 +150,9 @@ func numbers(flag, list string) (out []int, err error) {
 	}
 	return out, nil
 }
+
+// mostRepeats is more than anyone waits for.
+const mostRepeats = 1_000_000
 
 // mostTokens is more than any model takes; sums of a few cannot overflow.
 const mostTokens = 1 << 40

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"blitzen/decode"
+	"blitzen/eval"
 	"blitzen/eval/comparison"
 	"blitzen/report"
 	"blitzen/sample"
@@ -149,8 +150,8 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	if c.maxTokens < 1 {
 		return usagef("-n %d: want at least 1", c.maxTokens)
 	}
-	if c.seeds < 1 {
-		return usagef("--seeds %d: want at least 1", c.seeds)
+	if c.seeds < 1 || c.seeds > eval.MaxRepeats {
+		return usagef("--seeds %d: want 1 to %d", c.seeds, eval.MaxRepeats)
 	}
 	if len(c.results) > 0 && c.report == "" {
 		return usagef("--results is drawn on a page: add --report FILE.html")

@@ -27,7 +27,7 @@ func contextSize(prompt, maxTokens, asked int, strict bool, cfg model.Config) (i
 			prompt, maxTokens, limit, whose, max(limit-prompt, 1), stretch(prompt+maxTokens, cfg))
 	}
 	// The last token needs no row; a prompt that fills the limit still gets one.
-	return min(prompt+maxTokens, max(limit-1, prompt)), nil
+	return min(prompt+min(maxTokens, limit), max(limit-1, prompt)), nil
 }
 
 // withinLimit refuses a context (-c) above the model's limit.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"blitzen/model"
 )
 
 // The advice on a prompt that is too long does what it says, in either spelling
@@ -25,5 +28,12 @@ func TestStretchAdvice(t *testing.T) {
 			t.Errorf("%s: after the advice %s:\n%s", from, advice[1], out)
 		}
 		answer(t, "", args...)
+	}
+}
+
+// The longest answer that a row of a file asks for may be any number.
+func TestContextOfHugeAnswer(t *testing.T) {
+	if n, err := contextSize(10, math.MaxInt, 0, false, model.Config{MaxPositions: 100}); n != 99 || err != nil {
+		t.Errorf("%d tokens, error %v", n, err)
 	}
 }

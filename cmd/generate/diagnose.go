@@ -108,13 +108,19 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	return d.printTables(cmd.OutOrStdout(), o, found)
 }
 
+// mostSharpen keeps scores, and their exponentials' sums, within float32.
+const mostSharpen = 1e6
+
 // check refuses flags before a model is opened.
 func (d *diagnoseFlags) check() error {
 	if d.output != "md" && d.output != "json" {
 		return usagef("-o %q: want md or json", d.output)
 	}
-	if !(d.sharpen > 0) {
-		return usagef("--sharpen %v: want more than 0", d.sharpen)
+	if !(d.sharpen > 0) || d.sharpen > mostSharpen {
+		return usagef("--sharpen %v: want more than 0, and at most %g", d.sharpen, mostSharpen)
+	}
+	if d.maxTokens < 0 {
+		return usagef("-n %d: want at least 1, or 0 for the default", d.maxTokens)
 	}
 	if len(d.methods()) == 0 {
 		return usagef("nothing to do: --parents %q, --block %q", d.parentLists, d.blocks)

@@ -89,7 +89,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := parsePairs(e.pairs); err != nil {
+	if err := checkPairs(e.pairs, choices(e.methods)); err != nil {
 		return err
 	}
 	o, err := e.modelFlags.open(args)
@@ -111,6 +111,9 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	// are read.
 	if err := run.first(); err != nil {
 		return err
+	}
+	if shard >= run.Prompts {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--shard %s: none of the %d prompts are in it\n", e.shard, run.Prompts)
 	}
 	if e.output != "" {
 		if run.log, run.Answers, err = eval.OpenLog(e.output, run.Header); err != nil {

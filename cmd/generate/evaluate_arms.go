@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"strconv"
+
+	"blitzen/eval"
 )
 
 // combinations are all arms that the flags name.
@@ -29,6 +31,9 @@ func (e *evaluateFlags) combinations() ([]attentionFlags, error) {
 		if err := a.check("--attention"); err != nil {
 			return nil, err
 		}
+	}
+	if e.repeats > eval.MaxRepeats {
+		return nil, usagef("--attention-seeds %d: want at most %d", e.repeats, eval.MaxRepeats)
 	}
 	if len(arms) == 0 || e.perTask < 0 || e.maxTokens < 0 || e.repeats < 1 {
 		return nil, usagef("nothing to do: --attention %q, --samples %d, -n %d, --attention-seeds %d", e.methods, e.perTask, e.maxTokens, e.repeats)

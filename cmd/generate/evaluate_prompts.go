@@ -82,6 +82,9 @@ func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, m
 	}
 	for _, src := range p.sources {
 		p.prompts += src.rows * len(p.ways(src))
+		if p.prompts > eval.MaxPrompts {
+			return nil, usagef("the run has more than %d prompts: give fewer --tasks, --length or --samples", eval.MaxPrompts)
+		}
 		longest, err := p.longest(src)
 		if err != nil {
 			return nil, err
@@ -106,7 +109,7 @@ func (p *evaluationPlan) ways(s rowSource) []string {
 // answers.
 func (p *evaluationPlan) longest(s rowSource) (int, error) {
 	if !s.file {
-		return s.limit + max(p.maxTokens, longestAnswer), nil
+		return s.limit + min(max(p.maxTokens, longestAnswer), p.positions), nil
 	}
 	answer, prompt := 0, p.flags.limit
 	for i := range s.rows {
@@ -124,7 +127,7 @@ func (p *evaluationPlan) longest(s rowSource) (int, error) {
 		}
 		prompt = max(prompt, n)
 	}
-	return min(prompt+answer, p.positions), nil
+	return min(min(prompt, p.positions)+min(answer, p.positions), p.positions), nil
 }
 
 // longestAnswer is that of the tasks that are made: RULER's needles.

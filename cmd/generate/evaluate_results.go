@@ -130,6 +130,13 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	var methods []string
+	for _, a := range all.Arms {
+		methods = append(methods, a.Method)
+	}
+	if err := checkPairs(e.pairs, methods); err != nil {
+		return err
+	}
 	if e.output != "" {
 		if err := writeNew(e.output, all); err != nil {
 			return err
@@ -196,6 +203,17 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 		}
 	}
 	return nil
+}
+
+// checkPairs refuses --pairs of methods that are not there.
+func checkPairs(pairs string, methods []string) error {
+	as, bs, err := parsePairs(pairs)
+	for _, name := range slices.Concat(as, bs) {
+		if !slices.Contains(methods, name) {
+			return usagef("--pairs %q: %s is none of the methods: %s", pairs, name, strings.Join(methods, ", "))
+		}
+	}
+	return err
 }
 
 // parsePairs reads --pairs.

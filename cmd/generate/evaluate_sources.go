@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,11 +68,19 @@ func (s *sourceFlags) check() error {
 		return usagef("--truncate %q: want middle", s.truncate)
 	case s.limit < 0:
 		return usagef("--limit %d: want at least 1", s.limit)
+	case s.perTask < 0 || s.perTask > eval.MaxPrompts:
+		return usagef("--samples %d: want 1 to %d, or 0 for the default", s.perTask, eval.MaxPrompts)
 	}
+	named := map[string]bool{}
 	for _, name := range choices(s.tasks) {
 		if _, err := accessCodes(name); err != nil {
 			return err
 		}
+		// Rows of a file are called by its name, in tables and in --output.
+		if named[filepath.Base(name)] {
+			return usagef("--tasks: %s is named twice: leave one out, or rename a file", filepath.Base(name))
+		}
+		named[filepath.Base(name)] = true
 	}
 	_, err := s.eachLength()
 	return err
@@ -83,6 +92,9 @@ func (s *sourceFlags) eachLength() ([]int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return nil, usagef("--length %q: want numbers of tokens, separated by commas", text)
+		}
+		if slices.Contains(out, n) {
+			return nil, usagef("--length %q: %d is named twice", s.lengths, n)
 		}
 		out = append(out, n)
 	}
@@ -196,6 +208,9 @@ func (s *sourceFlags) made(name string, length int, encode encoder) (rowSource, 
 
 // read is the rows of a file.
 func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return rowSource{}, usagef("--tasks: %s is not a regular file", path) // it is read twice
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return rowSource{}, usagef("--tasks: %v", err)

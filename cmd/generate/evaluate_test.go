@@ -193,6 +193,20 @@ func TestEvaluateFile(t *testing.T) {
 	}
 }
 
+// Lengths near the largest number do not overflow, and a shard without prompts
+// says so.
+func TestEvaluateHuge(t *testing.T) {
+	path := t.TempDir() + "/rows.jsonl"
+	write(t, path, `{"input": "What is it?", "outputs": ["x"], "max_tokens": 9223372036854775807}`+"\n")
+	args := []string{"evaluate", needle, "--tasks", path, "--attention", "dense", "--limit", "9223372036854775807", "-n", "2"}
+	if o := answer(t, "", args...); !strings.Contains(o.out, "rows, 9223372036854775807 tokens, 1 prompts") {
+		t.Errorf("printed\n%s", o.out)
+	}
+	if o := answer(t, "", append(args, "--shard", "3/9")...); o.errors != "--shard 3/9: none of the 1 prompts are in it\n" {
+		t.Errorf("stderr %q", o.errors)
+	}
+}
+
 // What is cut is the middle.
 func TestCutMiddle(t *testing.T) {
 	var words []string

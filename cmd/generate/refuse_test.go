@@ -113,8 +113,10 @@ func TestRefusedUse(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/empty", "")
 	write(t, dir+"/file", "text")
-	if err := syscall.Mkfifo(dir+"/pipe", 0o600); err != nil {
-		t.Fatal(err)
+	for _, pipe := range []string{"/pipe", "/pipe.jsonl"} {
+		if err := syscall.Mkfifo(dir+pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const ids = "--prompt-ids=1,2,3"
 	long := strings.Repeat("1,", 32768) + "1"
@@ -191,7 +193,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
 		{[]string{"compare", m, "-n", "0"}, "-n 0: want at least 1"},
-		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want at least 1"},
+		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want 1 to 10000"},
 		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes`},
 		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 187 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"compare", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},
@@ -201,17 +203,29 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--attention", "centroid", "--budget", "8"}, "--budget 8 must be at least --block 16, the keys of one cluster"},
 		{[]string{m, ids, "--attention", "centroid", "--cluster", "x"}, `--cluster "x": want one of latent, row`},
 		{[]string{m, ids, "--attention", "santa", "--budget", "0"}, "--budget 0: must be at least 1"},
+		{[]string{m, ids, "--attention", "santa", "--budget", "9223372036854775807"}, "--budget 9223372036854775807: santa draws at most 16777216 rows"},
 		{[]string{m, ids, "--attention", "santa", "--draw", "x"}, `--draw "x": want one of independent, systematic`},
 		{[]string{m, ids, "--attention", "oracle", "--budget", "6"}, "--budget 6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{"diagnose", m, "--block", "x"}, `--block "x": want whole numbers, separated by commas`},
 		{[]string{"diagnose", m, "--block", "", "--parents", ""}, `nothing to do: --parents "", --block ""`},
-		{[]string{"diagnose", m, "--sharpen", "0"}, "--sharpen 0: want more than 0"},
+		{[]string{"diagnose", m, "--sharpen", "0"}, "--sharpen 0: want more than 0, and at most 1e+06"},
+		{[]string{"diagnose", m, "--sharpen", "Inf"}, "--sharpen +Inf: want more than 0, and at most 1e+06"},
+		{[]string{"diagnose", m, "-n", "-1"}, "-n -1: want at least 1, or 0 for the default"},
+		{[]string{"diagnose", m, "--samples", "-1"}, "--samples -1: want 1 to 1000000, or 0 for the default"},
 		{[]string{"diagnose", m, "-o", "csv"}, `-o "csv": want md or json`},
 		{[]string{"evaluate", m, "--attention", "flash"}, `--attention "flash": want one of ` + attentionNames},
 		{[]string{"evaluate", m, "--attention", ""}, `nothing to do: --attention "", --samples 0, -n 0, --attention-seeds 1`},
 		{[]string{"evaluate", m, "--budget", "x"}, `--budget "x": want whole numbers, separated by commas`},
 		{[]string{"evaluate", m, "--budget", "6"}, "--budget 6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{"evaluate", m, "--samples", "-1"}, `nothing to do: --attention "dense,santapp", --samples -1, -n 0, --attention-seeds 1`},
+		{[]string{"evaluate", m, "--samples", "9223372036854775807"}, "--samples 9223372036854775807: want 1 to 1000000, or 0 for the default"},
+		{[]string{"evaluate", needle, "--samples", "600000", "--tasks", "access_1,access_2", "--length", "200"}, "the run has more than 1000000 prompts: give fewer --tasks, --length or --samples"},
+		{[]string{"evaluate", m, "--attention-seeds", "10001"}, "--attention-seeds 10001: want at most 10000"},
+		{[]string{"evaluate", m, "--tasks", "access_2,vt,access_2"}, "--tasks: access_2 is named twice: leave one out, or rename a file"},
+		{[]string{"evaluate", m, "--tasks", "a/x.jsonl,b/x.jsonl"}, "--tasks: x.jsonl is named twice: leave one out, or rename a file"},
+		{[]string{"evaluate", m, "--length", "160,160"}, `--length "160,160": 160 is named twice`},
+		{[]string{"evaluate", m, "--pairs", "santa:dense"}, `--pairs "santa:dense": santa is none of the methods: dense, santapp`},
+		{[]string{"evaluate", needle, "--tasks", dir + "/pipe.jsonl"}, "--tasks: DIR/pipe.jsonl is not a regular file"},
 		{[]string{"evaluate", m, "--tasks", ""}, `nothing to do: --tasks "", --length "4096"`},
 		{[]string{"evaluate", m, "--tasks", "access_few,access_many"}, `--tasks "access_many": want access_few, access_dense or access_N, with N codes in a prompt`},
 		{[]string{"evaluate", m, "--tasks", "qa_1"}, `--tasks "qa_1": want access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
@@ -231,6 +245,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "-d", "-1"}, `-d "-1": want numbers of tokens, separated by commas`},
 		{[]string{"bench", m, "-p", "0", "-n", "0"}, `nothing to do: -p "0", -n "0", -r 3, --attention "dense,santapp"`},
 		{[]string{"bench", m, "-r", "0"}, `nothing to do: -p "512,4096", -n "32", -r 0, --attention "dense,santapp"`},
+		{[]string{"bench", m, "-r", "9223372036854775807"}, "-r 9223372036854775807: want at most 1000000"},
 		{[]string{"bench", m, "-o", "xml"}, `-o "xml": want md, json, jsonl or csv`},
 		{[]string{"bench", m, "--kernels", "--device", "cpu"}, "--kernels times kernels by a GPU's clock, and this is cpu…"},
 		{[]string{"bench", m, "--rows", "5"}, "--rows means nothing without --attention-op"},
