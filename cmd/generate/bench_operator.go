@@ -82,6 +82,10 @@ func (b *operatorFlags) check() (rows, drawn []int, err error) {
 		return nil, nil, usagef("--rows %q, --drawn %q: want numbers of at least 1", b.rows, b.drawn)
 	case slices.Max(rows) > 1<<24:
 		return nil, nil, usagef("--rows %d: want at most %d", slices.Max(rows), 1<<24)
+	case slices.Max(drawn) > slices.Max(rows):
+		return nil, nil, usagef("--drawn %d: %d rows (--rows) have fewer teams", slices.Max(drawn), slices.Max(rows))
+	case b.suffix > 1<<24 || b.rounds > mostRepeats:
+		return nil, nil, usagef("--suffix %d, --rounds %d: want at most %d and %d", b.suffix, b.rounds, 1<<24, mostRepeats)
 	case b.protocol != protocolGraph && b.protocol != protocolPaper:
 		return nil, nil, usagef("--protocol %q: want graph or paper", b.protocol)
 	case b.stages && b.protocol != protocolGraph:
