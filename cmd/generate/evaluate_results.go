@@ -123,6 +123,15 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 	if len(paths) == 0 {
 		return usagef("--merge: name the files that --output wrote")
 	}
+	var idle error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"merge", "output", "pairs"}, f.Name) && !fromVariable(cmd.Flags(), f.Name) {
+			idle = usagef("--%s means nothing with --merge", f.Name)
+		}
+	})
+	if idle != nil {
+		return idle
+	}
 	if _, _, err := parsePairs(e.pairs); err != nil {
 		return err
 	}

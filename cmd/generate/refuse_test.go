@@ -240,6 +240,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"evaluate", needle, "--tasks", dir + "/none.jsonl"}, "--tasks: open DIR/none.jsonl: no such file or directory"},
 		{[]string{"evaluate", needle, "--output", dir + "/none/x"}, "--output: open DIR/none/x: no such file or directory"},
 		{[]string{"evaluate", "--merge"}, "--merge: name the files that --output wrote"},
+		{[]string{"evaluate", "--merge", dir + "/file", "--shard", "0/2"}, "--shard means nothing with --merge"},
 		{[]string{"evaluate", "--merge", dir + "/file"}, "DIR/file: it is not a results file: it has no header"},
 		{[]string{"bench", m, "-p", "x"}, `-p "x": want numbers of tokens, separated by commas`},
 		{[]string{"bench", m, "-d", "-1"}, `-d "-1": want numbers of tokens, separated by commas`},
