@@ -105,7 +105,7 @@ func (r *operatorBench) sampledRow(o *bench.Operator, drawn int) (operatorRow, b
 // peer's.
 func (r *operatorBench) graph(o *bench.Operator, drawn []int) error {
 	replays := 40
-	if r.on.CopyGBs == 0 {
+	if !r.clocked {
 		replays = 4
 	}
 	var sampled, others []operatorRow
@@ -261,7 +261,7 @@ func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) e
 		return err
 	}
 	p := bench.Paired{Rounds: r.rounds, Warm: bench.PaperWarm, Observations: bench.PaperObservations, Evict: evict}
-	if r.on.CopyGBs == 0 { // a CPU, for which the protocol was not made
+	if !r.clocked {
 		p.Warm, p.Observations = 1, 5
 	}
 	rounds, err := p.Measure(r.watch, methods)

@@ -64,7 +64,7 @@ func (r *operatorBench) stagesOf(o *bench.Operator, drawn []int) error {
 	}
 	defer free()
 	observations := stageObservations
-	if r.on.CopyGBs == 0 {
+	if !r.clocked {
 		observations = stageObservationsCPU
 	}
 	for _, k := range drawn {
