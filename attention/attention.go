@@ -51,6 +51,19 @@ type Selecting interface {
 	RowsRead(layer int) ([][]int32, error)
 }
 
+// AllRows are the positions 0 to rows-1 for each of kvHeads key heads: what
+// Selecting.RowsRead answers where a layer is attended exactly.
+func AllRows(kvHeads, rows int) [][]int32 {
+	all := make([][]int32, kvHeads)
+	for h := range all {
+		all[h] = make([]int32, rows)
+		for row := range all[h] {
+			all[h][row] = int32(row)
+		}
+	}
+	return all
+}
+
 // Access counts what decode steps read, in rows summed over layers and key
 // heads, beside what dense attention would have read on the same trajectory.
 // Prefill and the building of teams are not counted.

@@ -98,3 +98,14 @@ func near(t *testing.T, what string, got, want float64) {
 		t.Errorf("%s is %v, want %v", what, got, want)
 	}
 }
+
+func TestAllRows(t *testing.T) {
+	got := AllRows(2, 3)
+	if len(got) != 2 || !slices.Equal(got[0], []int32{0, 1, 2}) || !slices.Equal(got[1], got[0]) {
+		t.Errorf("%v", got)
+	}
+	got[0][0] = 7
+	if got[1][0] != 0 {
+		t.Error("heads share memory")
+	}
+}

@@ -19,6 +19,12 @@ func Write[T Element](d Device, t *Tensor, values []T) error {
 	return d.Upload(t, bytesOf(values))
 }
 
+// WriteSeed stores seed in the U32 tensor t [2] as the key of Philox, the low
+// word first. Errors are those of Write.
+func WriteSeed(d Device, t *Tensor, seed uint64) error {
+	return Write(d, t, []uint32{uint32(seed), uint32(seed >> 32)})
+}
+
 // Read waits for all work queued so far and returns the elements of the
 // contiguous tensor t.
 func Read[T Element](d Device, t *Tensor) ([]T, error) {

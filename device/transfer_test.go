@@ -51,3 +51,17 @@ func TestTransfersRefuseAnotherType(t *testing.T) {
 		t.Errorf("Read: %v, want %s", err, want)
 	}
 }
+
+func TestWriteSeed(t *testing.T) {
+	d := devicetest.NewReference()
+	x, err := d.New("x", device.U32, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := device.WriteSeed(d, x, 5<<32|7); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := device.Read[uint32](d, x); err != nil || !slices.Equal(got, []uint32{7, 5}) {
+		t.Errorf("read %v, %v; want the low word first", got, err)
+	}
+}

@@ -3,6 +3,7 @@ package sampled
 import (
 	"fmt"
 
+	"blitzen/attention"
 	"blitzen/device"
 	"blitzen/kvcache"
 )
@@ -38,7 +39,7 @@ func (b *Backend) Observe(cache *kvcache.Cache, heads int) error {
 // RowsRead implements attention.Selecting. Exact attention reads all.
 func (b *Backend) RowsRead(layer int) ([][]int32, error) {
 	if b.exact(layer) {
-		return b.all(), nil
+		return attention.AllRows(b.spec.KVHeads, b.prompt), nil
 	}
 	l := b.layers[layer]
 	if l.drawn == nil {
@@ -58,16 +59,6 @@ func (b *Backend) RowsRead(layer int) ([][]int32, error) {
 		rows[h] = union(drawn[h*each:][:each], offsets[h*width:][:width], l.order[h])
 	}
 	return rows, nil
-}
-
-func (b *Backend) all() [][]int32 {
-	rows := make([][]int32, b.spec.KVHeads)
-	for h := range rows {
-		for pos := range int32(b.prompt) {
-			rows[h] = append(rows[h], pos)
-		}
-	}
-	return rows
 }
 
 // union is the positions of the rows of the drawn groups, each once; −1 stands

@@ -102,7 +102,7 @@ func (b *Backend) count(in attention.Input, i int) *device.Tensor {
 
 // Reseed changes the random stream; the groups stay.
 func (b *Backend) Reseed(seed uint64) error {
-	return device.Write(b.dev, b.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+	return device.WriteSeed(b.dev, b.seed, seed)
 }
 
 func (b *Backend) Counters() *device.Tensor { return b.counts }

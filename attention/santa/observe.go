@@ -3,6 +3,7 @@ package santa
 import (
 	"slices"
 
+	"blitzen/attention"
 	"blitzen/device"
 	"blitzen/kvcache"
 )
@@ -19,13 +20,7 @@ func (b *Backend) Observe(cache *kvcache.Cache, heads int) error {
 // meant; every key is read. Rows after the prompt are left out.
 func (b *Backend) RowsRead(layer int) ([][]int32, error) {
 	if b.exact || b.cfg.DenseLayers.Has(layer) {
-		rows := make([][]int32, b.spec.KVHeads)
-		for h := range rows {
-			for row := range int32(b.prompt) {
-				rows[h] = append(rows[h], row)
-			}
-		}
-		return rows, nil
+		return attention.AllRows(b.spec.KVHeads, b.prompt), nil
 	}
 	drawn, err := device.Read[int32](b.dev, b.rows[min(layer, len(b.rows)-1)])
 	if err != nil {

@@ -139,7 +139,7 @@ func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 
 // Reseed changes the random stream.
 func (b *Backend) Reseed(seed uint64) error {
-	return device.Write(b.dev, b.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+	return device.WriteSeed(b.dev, b.seed, seed)
 }
 
 func (b *Backend) Counters() *device.Tensor { return b.counts }
