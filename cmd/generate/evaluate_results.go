@@ -82,17 +82,18 @@ func (r *evaluation) settings() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// commonAttention are the flags of attention that were given and that all arms
-// share: those that are no lists, which the arms come from.
+// commonSizes are the flags of attention that all arms share: registerSizes
+// has them, and the seed, which settings always hold.
+var commonSizes = []string{"parent-size", "representatives", "min-context", "dense-layers"}
+
+// commonAttention are those of commonSizes that were given.
 func commonAttention(f *pflag.FlagSet) map[string]string {
-	lists := []string{"attention", "budget", "parents", "cluster", "block", "draw", "attention-seeds", "attention-seed"}
 	given := map[string]string{}
-	f.Visit(func(f *pflag.Flag) {
-		group := strings.Join(f.Annotations[helpGroup], "")
-		if strings.HasPrefix(group, "Attention") && !slices.Contains(lists, f.Name) {
-			given[f.Name] = f.Value.String()
+	for _, name := range commonSizes {
+		if flag := f.Lookup(name); flag.Changed {
+			given[name] = flag.Value.String()
 		}
-	})
+	}
 	return given
 }
 

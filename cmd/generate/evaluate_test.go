@@ -15,6 +15,8 @@ import (
 
 	"blitzen/eval"
 	"blitzen/model"
+
+	"github.com/spf13/pflag"
 )
 
 // small is an evaluation of prompts that take milliseconds.
@@ -151,6 +153,28 @@ func TestEvaluateOtherSettings(t *testing.T) {
 	write(t, path, changed)
 	if o := generate(t, "", args()...); o.code != 2 || !strings.Contains(o.errors, "; the hash of the model's weights differs: ") || read(t, path) != changed {
 		t.Errorf("another model: exit code %d, %s", o.code, o.errors)
+	}
+}
+
+// Every flag of attention decides an arm, or is remembered beside the arms: a
+// new one must be told apart in results files, too.
+func TestEvaluateRemembersAttention(t *testing.T) {
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	new(attentionFlags).registerTeams(f, "0")
+	remembered := append([]string{"budget", "parents", "cluster", "block", "draw", "attention-seed"}, commonSizes...)
+	f.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(remembered, f.Name) {
+			t.Errorf("a results file does not know --%s", f.Name)
+		}
+	})
+	for name, value := range map[string]string{"parent-size": "8", "representatives": "2", "min-context": "10", "dense-layers": "0"} {
+		f := newEvaluateCommand().Flags()
+		if err := f.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		if got := commonAttention(f); len(got) != 1 || got[name] != value {
+			t.Errorf("--%s %s is remembered as %v", name, value, got)
+		}
 	}
 }
 
