@@ -53,6 +53,9 @@ type Model struct {
 type Arm struct {
 	Label  string `json:"label"`  // as tables name it
 	Method string `json:"method"` // the backend
+	// Series is the label without the budget: arms that differ in the budget
+	// alone are points of one curve. Empty in older files.
+	Series string `json:"series,omitempty"`
 	Budget int    `json:"budget,omitempty"`
 	Draws  bool   `json:"draws,omitempty"` // the answer depends on the seed
 	// Settings are the flags of the method.

@@ -107,7 +107,7 @@ func (a attentionFlags) arm() (eval.Arm, error) {
 	for _, figure := range []string{"access_percent", "selected_percent", "bytes_percent", "bytes_read", "seed"} {
 		delete(settings, figure)
 	}
-	arm := eval.Arm{Label: a.label(), Method: a.name, Draws: a.samples()}
+	arm := eval.Arm{Label: a.label(), Series: a.series(), Method: a.name, Draws: a.samples()}
 	if a.samples() {
 		arm.Budget = a.budget
 		settings["cluster"] = a.cluster // the report has it for latent caches alone
@@ -116,6 +116,12 @@ func (a attentionFlags) arm() (eval.Arm, error) {
 		arm.Settings, err = json.Marshal(settings)
 	}
 	return arm, err
+}
+
+// series is the label without the budget.
+func (a attentionFlags) series() string {
+	s := fmt.Sprintf("S %d", a.budget)
+	return strings.NewReplacer(" ("+s+")", "", ", "+s, "", "("+s+"; ", "(").Replace(a.label())
 }
 
 // mergeFiles prints the figures of results files, and writes all their answers

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -99,7 +100,7 @@ func curvesOf(r eval.Results) []report.Curve {
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		c := report.Curve{Title: tableTitle(t), YName: "score, %"}
 		for _, l := range t.Lines {
-			name := seriesName(l.Label)
+			name := cmp.Or(l.Series, l.Label)
 			i := slices.IndexFunc(c.Series, func(s report.Series) bool { return s.Name == name })
 			if i < 0 {
 				i = len(c.Series)
@@ -117,13 +118,4 @@ func curvesOf(r eval.Results) []report.Curve {
 		curves = append(curves, c)
 	}
 	return curves
-}
-
-// budgetOf finds the budget in a label.
-var budgetOf = regexp.MustCompile(`(, )?\bS \d+`)
-
-// seriesName is a label without its budget: settings that differ in the budget
-// alone are one series.
-func seriesName(label string) string {
-	return strings.TrimSpace(strings.ReplaceAll(budgetOf.ReplaceAllString(label, ""), "()", ""))
 }

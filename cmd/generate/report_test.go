@@ -63,12 +63,22 @@ func TestReportRefuses(t *testing.T) {
 	}
 }
 
-func TestSeriesName(t *testing.T) {
-	for label, want := range map[string]string{
-		"dense": "dense", "santapp (kmeans, S 256)": "santapp (kmeans)", "santa (S 64)": "santa", "centroid (B 16 whole rows, S 8)": "centroid (B 16 whole rows)",
+// A series is named as its arms are, without the budget.
+func TestSeries(t *testing.T) {
+	for _, c := range []struct {
+		flags       attentionFlags
+		label, want string
+	}{
+		{attentionFlags{name: "dense"}, "dense", "dense"},
+		{attentionFlags{name: "santapp", parents: "kmeans", budget: 256}, "santapp (kmeans, S 256)", "santapp (kmeans)"},
+		{attentionFlags{name: "santa", budget: 64}, "santa (S 64)", "santa"},
+		{attentionFlags{name: "santa", draw: "systematic", budget: 64}, "santa (systematic, S 64)", "santa (systematic)"},
+		{attentionFlags{name: "centroid", block: 16, cluster: "row", budget: 8}, "centroid (B 16 whole rows, S 8)", "centroid (B 16 whole rows)"},
+		{attentionFlags{name: "santa", budget: 8, minContext: 9}, "santa (S 8; beyond the paper: exact below 9 tokens)", "santa (beyond the paper: exact below 9 tokens)"},
+		{attentionFlags{name: "uniform", parents: "probe", budget: 8, minContext: 9}, "uniform (probe, S 8; beyond the paper: exact below 9 tokens)", "uniform (probe; beyond the paper: exact below 9 tokens)"},
 	} {
-		if got := seriesName(label); got != want {
-			t.Errorf("%q: %q, want %q", label, got, want)
+		if arm, err := c.flags.arm(); err != nil || arm.Label != c.label || arm.Series != c.want {
+			t.Errorf("%q is of the series %q, error %v; want %q, %q", arm.Label, arm.Series, err, c.label, c.want)
 		}
 	}
 }
