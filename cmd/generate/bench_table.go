@@ -8,7 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"blitzen/report"
 )
 
 // benchFormats are the values of bench's --output.
@@ -108,19 +109,14 @@ func (t table[R]) markdown(w io.Writer) error {
 	if t.title != "" {
 		fmt.Fprintf(w, "%s\n\n", t.title)
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(cell func(column[R]) string) {
-		for _, c := range t.columns {
-			fmt.Fprintf(tw, "| %s\t", cell(c))
+	cells := report.Table{Rows: make([][]string, len(t.rows))}
+	for _, c := range t.columns {
+		cells.Head = append(cells.Head, c.title)
+		for i, r := range t.rows {
+			cells.Rows[i] = append(cells.Rows[i], c.text(r))
 		}
-		fmt.Fprintln(tw, "|")
 	}
-	line(func(c column[R]) string { return c.title })
-	fmt.Fprintln(tw, strings.Repeat("|---\t", len(t.columns))+"|")
-	for _, r := range t.rows {
-		line(func(c column[R]) string { return c.text(r) })
-	}
-	if err := tw.Flush(); err != nil {
+	if err := printMarkdown(w, cells); err != nil {
 		return err
 	}
 	for _, note := range t.notes {

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"blitzen/eval"
 	"blitzen/eval/diagnostics"
+	"blitzen/report"
 )
 
 // thresholds of the window effectiveness ratio, the paper's.
@@ -34,37 +34,34 @@ func (d *diagnoseFlags) printTables(w io.Writer, o *opened, found []*diagnosis) 
 // layers.
 func printRoutings(w io.Writer, f *diagnosis) error {
 	fmt.Fprintln(w, "KL of exact attention over the prompt from what a routing proposes, nats (Eq. 11)")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "| routing\t| groups\t| KL\t| interval\t| of scores\t| of grouping\t| less than the first by\t")
-	layers := len(f.Task[0].Windows)
-	for i := range layers {
-		fmt.Fprintf(t, "| layer %d\t", i)
+	t := report.Table{Head: []string{"routing", "groups", "KL", "interval", "of scores", "of grouping", "less than the first by"}}
+	for i := range f.Task[0].Windows {
+		t.Head = append(t.Head, fmt.Sprintf("layer %d", i))
 	}
-	fmt.Fprint(t, "|\n|---\t|---\t|---\t|---\t|---\t|---\t|---\t")
-	for range layers {
-		fmt.Fprint(t, "|---\t")
-	}
-	fmt.Fprintln(t, "|")
 	for i, r := range f.Task[0].Routings {
 		grid := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Divergence] { return p.Routings[i].Grid }
-		part := func(of func(diagnostics.Divergence) float64) float64 {
-			return f.Mean(func(p diagnostics.Prompt) float64 { return grid(p).Mean(of) }).Mean
+		part := func(of func(diagnostics.Divergence) float64) string {
+			return decimals(f.Mean(func(p diagnostics.Prompt) float64 { return grid(p).Mean(of) }).Mean)
 		}
 		groups := f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean
 		kl, less := f.KL(i), "-"
 		if i > 0 {
 			less = signed(f.Less(i, 0))
 		}
-		fmt.Fprintf(t, "| %s\t| %.0f\t| %.3f\t| %.3f to %.3f\t| %.3f\t| %.3f\t| %s\t", r.Name, groups, kl.Mean, kl.Low, kl.High,
-			part(func(d diagnostics.Divergence) float64 { return d.Scores }), part(func(d diagnostics.Divergence) float64 { return d.Grouping }), less)
+		row := []string{
+			r.Name, fmt.Sprintf("%.0f", groups), decimals(kl.Mean), decimals(kl.Low) + " to " + decimals(kl.High),
+			part(func(d diagnostics.Divergence) float64 { return d.Scores }), part(func(d diagnostics.Divergence) float64 { return d.Grouping }), less,
+		}
 		byHead := diagnostics.Over(f.Task, grid, diagnostics.Divergence.KL)
 		for l := range byHead {
-			fmt.Fprintf(t, "| %.3f\t", byHead.Layer(l, same))
+			row = append(row, decimals(byHead.Layer(l, same)))
 		}
-		fmt.Fprintln(t, "|")
+		t.Rows = append(t.Rows, row)
 	}
-	return t.Flush()
+	return printMarkdown(w, t)
 }
+
+func decimals(v float64) string { return fmt.Sprintf("%.3f", v) }
 
 func signed(i eval.Interval) string {
 	return fmt.Sprintf("%+.3f (%+.3f to %+.3f)", i.Mean, i.Low, i.High)
@@ -75,27 +72,25 @@ func same(x float64) float64 { return x }
 // printWindows is Table 7.
 func printWindows(w io.Writer, f *diagnosis) error {
 	fmt.Fprintln(w, "\nHeads whose best 32 windows of 16 tokens hold so much of the best 512 tokens' mass (Eq. 12)")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "| ratio\t| heads %\t| interval\t|\n|---\t|---\t|---\t|")
+	t := report.Table{Head: []string{"ratio", "heads %", "interval"}}
 	for _, x := range thresholds {
 		share := f.Effective(x)
-		fmt.Fprintf(t, "| ≥ %.2f\t| %.1f\t| %.1f to %.1f\t|\n", x, 100*share.Mean, 100*share.Low, 100*share.High)
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("≥ %.2f", x), meanPercent(share.Mean), intervalPercent(share)})
 	}
-	return t.Flush()
+	return printMarkdown(w, t)
 }
 
 // printCompact is Figure 4.
 func printCompact(w io.Writer, f *diagnosis) error {
 	fmt.Fprintln(w, "\nMean distance of a key to the mean of its group (Appendix B.3)")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "| layer\t| k-means\t| consecutive\t| random\t|\n|---\t|---\t|---\t|---\t|")
+	t := report.Table{Head: []string{"layer", "k-means", "consecutive", "random"}}
 	row := func(name string, of func(diagnostics.Prompt, func(diagnostics.Compact) float64) float64) {
-		fmt.Fprintf(t, "| %s\t", name)
+		cells := []string{name}
 		for _, group := range compactGroups {
 			x := f.Mean(func(p diagnostics.Prompt) float64 { return of(p, group) })
-			fmt.Fprintf(t, "| %.3f\t", x.Mean)
+			cells = append(cells, decimals(x.Mean))
 		}
-		fmt.Fprintln(t, "|")
+		t.Rows = append(t.Rows, cells)
 	}
 	for i := range f.Task[0].Compact {
 		row(fmt.Sprint(i), func(p diagnostics.Prompt, group func(diagnostics.Compact) float64) float64 {
@@ -105,7 +100,7 @@ func printCompact(w io.Writer, f *diagnosis) error {
 	row("all", func(p diagnostics.Prompt, group func(diagnostics.Compact) float64) float64 {
 		return p.Compact.Mean(group)
 	})
-	return t.Flush()
+	return printMarkdown(w, t)
 }
 
 var compactGroups = []func(diagnostics.Compact) float64{
@@ -118,17 +113,16 @@ var compactGroups = []func(diagnostics.Compact) float64{
 func printJensen(w io.Writer, f *diagnosis) error {
 	fmt.Fprintln(w, "\nExact mass of a k-means cluster over that of its mean key, for the last prompt token (Eq. 2): percentiles over")
 	fmt.Fprintln(w, "clusters, and the geometric mean weighted by mass; means over heads and prompts")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "| layer\t| median\t| 90 %\t| 99 %\t| largest\t| by mass\t|\n|---\t|---\t|---\t|---\t|---\t|---\t|")
+	t := report.Table{Head: []string{"layer", "median", "90 %", "99 %", "largest", "by mass"}}
 	for i := range f.Task[0].Jensen {
-		fmt.Fprintf(t, "| %d\t", i)
+		cells := []string{fmt.Sprint(i)}
 		for _, of := range jensenFigures {
 			x := f.Mean(func(p diagnostics.Prompt) float64 { return p.Jensen.Layer(i, of) })
-			fmt.Fprintf(t, "| %.3g\t", x.Mean)
+			cells = append(cells, fmt.Sprintf("%.3g", x.Mean))
 		}
-		fmt.Fprintln(t, "|")
+		t.Rows = append(t.Rows, cells)
 	}
-	return t.Flush()
+	return printMarkdown(w, t)
 }
 
 var jensenFigures = []func(diagnostics.JensenRatios) float64{

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"blitzen/attention"
 	"blitzen/eval"
@@ -189,38 +187,6 @@ func writeNew(path string, r eval.Results) error {
 	return writeFile("--output", path, nil, func(w io.Writer) error { return eval.WriteResults(w, r) })
 }
 
-// printResults prints a table for every task, length and way of the answer
-// prefix.
-func printResults(w io.Writer, r eval.Results, pairs string) error {
-	as, bs, err := parsePairs(pairs)
-	if err != nil {
-		return err
-	}
-	skipped := 0
-	for _, a := range r.Answers {
-		if a.Skipped != "" {
-			skipped++
-		}
-	}
-	fmt.Fprintf(w, "%s (%s), %s on %s; task seed %s, attention seed %s; %s\n", r.Model.Path, r.Model.Hash, r.Model.DType, r.Model.Device,
-		r.Settings["--task-seed"], r.Settings["--attention-seed"], strings.Trim(string(r.Settings["template"]), `"`))
-	fmt.Fprintf(w, "95 %% intervals by bootstrap over prompts within tasks (%d resamples, seed %d)\n", eval.Resamples, bootstrapSeed)
-	if skipped > 0 {
-		fmt.Fprintf(w, "%d prompts were skipped\n", skipped)
-	}
-	for _, t := range eval.Summarize(r, bootstrapSeed) {
-		if err := printTable(w, t); err != nil {
-			return err
-		}
-		for i := range as {
-			if err := printPairs(w, t.Pairs(as[i], bs[i])); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // checkPairs refuses --pairs of methods that are not there.
 func checkPairs(pairs string, methods []string) error {
 	as, bs, err := parsePairs(pairs)
@@ -242,73 +208,4 @@ func parsePairs(s string) (as, bs []string, err error) {
 		as, bs = append(as, a), append(bs, b)
 	}
 	return as, bs, nil
-}
-
-// tableTitle says what a table's prompts are.
-func tableTitle(t eval.Table) string {
-	title := strings.Join(t.Tasks, ", ")
-	if len(t.Tasks) > 1 {
-		title = fmt.Sprintf("mean of %d tasks (%s)", len(t.Tasks), title)
-	}
-	if t.Limit > 0 {
-		title += fmt.Sprintf(", %d tokens", t.Limit)
-	}
-	if t.Prefix != "" {
-		title += ", " + t.Prefix + " answer prefix"
-	}
-	return title
-}
-
-func printTable(w io.Writer, t eval.Table) error {
-	diverged := false
-	for _, l := range t.Lines {
-		diverged = diverged || l.Divergence.Steps > 0
-	}
-	fmt.Fprintf(w, "\n%s, %d prompts\n\n", tableTitle(t), t.Lines[0].Prompts)
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head, rule := "| attention\t| full score\t| score %\t| interval\t| of dense %\t| interval\t| KV access %\t| bytes %\t| null\t|", "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|"
-	if diverged {
-		head, rule = head+" Mean KLD\t| Maximum KLD\t| Same top p %\t|", rule+"---\t|---\t|---\t|"
-	}
-	fmt.Fprintf(out, "%s\n%s\n", head, rule)
-	for _, l := range t.Lines {
-		fmt.Fprintf(out, "| %s\t| %d of %d\t| %.1f\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %d\t|",
-			l.Label, l.Exact, l.Answers, 100*l.Score.Mean, intervalPercent(l.Score), meanPercent(l.Normalised.Mean), intervalPercent(l.Normalised), l.Percent, l.Access.BytesPercent(), l.Nulls)
-		if d := l.Divergence; diverged && d.Steps > 0 {
-			n := float64(d.Steps)
-			fmt.Fprintf(out, " %.3g\t| %.3g\t| %.2f\t|", d.KL/n, d.Max, 100*float64(d.Same)/n)
-		}
-		fmt.Fprintln(out)
-	}
-	return out.Flush()
-}
-
-// meanPercent is a share in percent.
-func meanPercent(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", 100*v)
-}
-
-// intervalPercent is an interval in percent.
-func intervalPercent(i eval.Interval) string {
-	if math.IsNaN(i.Low) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High)
-}
-
-// printPairs prints differences on the same prompts, in points.
-func printPairs(w io.Writer, pairs []eval.Pair) error {
-	if len(pairs) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "| difference\t| points\t| interval\t|\n|---\t|---\t|---\t|")
-	for _, p := range pairs {
-		fmt.Fprintf(out, "| %s − %s\t| %.1f\t| %s\t|\n", p.A.Label, p.B.Label, 100*p.Difference.Mean, intervalPercent(p.Difference))
-	}
-	return out.Flush()
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"blitzen/eval"
+	"blitzen/report"
+)
+
+// printResults prints a table for every task, length and way of the answer
+// prefix.
+func printResults(w io.Writer, r eval.Results, pairs string) error {
+	as, bs, err := parsePairs(pairs)
+	if err != nil {
+		return err
+	}
+	skipped := 0
+	for _, a := range r.Answers {
+		if a.Skipped != "" {
+			skipped++
+		}
+	}
+	fmt.Fprintf(w, "%s (%s), %s on %s; task seed %s, attention seed %s; %s\n", r.Model.Path, r.Model.Hash, r.Model.DType, r.Model.Device,
+		r.Settings["--task-seed"], r.Settings["--attention-seed"], strings.Trim(string(r.Settings["template"]), `"`))
+	fmt.Fprintf(w, "95 %% intervals by bootstrap over prompts within tasks (%d resamples, seed %d)\n", eval.Resamples, bootstrapSeed)
+	if skipped > 0 {
+		fmt.Fprintf(w, "%d prompts were skipped\n", skipped)
+	}
+	for _, t := range eval.Summarize(r, bootstrapSeed) {
+		if err := printTable(w, t); err != nil {
+			return err
+		}
+		for i := range as {
+			if err := printPairs(w, t.Pairs(as[i], bs[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tableTitle says what a table's prompts are.
+func tableTitle(t eval.Table) string {
+	title := strings.Join(t.Tasks, ", ")
+	if len(t.Tasks) > 1 {
+		title = fmt.Sprintf("mean of %d tasks (%s)", len(t.Tasks), title)
+	}
+	if t.Limit > 0 {
+		title += fmt.Sprintf(", %d tokens", t.Limit)
+	}
+	if t.Prefix != "" {
+		title += ", " + t.Prefix + " answer prefix"
+	}
+	return title
+}
+
+func printTable(w io.Writer, t eval.Table) error {
+	diverged := false
+	for _, l := range t.Lines {
+		diverged = diverged || l.Divergence.Steps > 0
+	}
+	fmt.Fprintf(w, "\n%s, %d prompts\n\n", tableTitle(t), t.Lines[0].Prompts)
+	out := report.Table{Head: []string{"attention", "full score", "score %", "interval", "of dense %", "interval", "KV access %", "bytes %", "null"}}
+	if diverged {
+		out.Head = append(out.Head, "Mean KLD", "Maximum KLD", "Same top p %")
+	}
+	for _, l := range t.Lines {
+		row := []string{
+			l.Label, fmt.Sprintf("%d of %d", l.Exact, l.Answers), meanPercent(l.Score.Mean), intervalPercent(l.Score), meanPercent(l.Normalised.Mean), intervalPercent(l.Normalised),
+			fmt.Sprintf("%.1f", l.Percent), fmt.Sprintf("%.1f", l.Access.BytesPercent()), fmt.Sprint(l.Nulls),
+		}
+		if diverged {
+			row = append(row, divergenceCells(l.Divergence)...)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return printMarkdown(w, out)
+}
+
+// divergenceCells are a table's last three.
+func divergenceCells(d eval.Divergence) []string {
+	if d.Steps == 0 {
+		return []string{"-", "-", "-"}
+	}
+	n := float64(d.Steps)
+	return []string{fmt.Sprintf("%.3g", d.KL/n), fmt.Sprintf("%.3g", d.Max), fmt.Sprintf("%.2f", 100*float64(d.Same)/n)}
+}
+
+// meanPercent is a share in percent.
+func meanPercent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*v)
+}
+
+// intervalPercent is an interval in percent.
+func intervalPercent(i eval.Interval) string {
+	if math.IsNaN(i.Low) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High)
+}
+
+// printPairs prints differences on the same prompts, in points.
+func printPairs(w io.Writer, pairs []eval.Pair) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	out := report.Table{Head: []string{"difference", "points", "interval"}}
+	for _, p := range pairs {
+		out.Rows = append(out.Rows, []string{p.A.Label + " − " + p.B.Label, meanPercent(p.Difference.Mean), intervalPercent(p.Difference)})
+	}
+	return printMarkdown(w, out)
+}

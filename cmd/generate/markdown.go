@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"blitzen/report"
+)
+
+// printMarkdown writes a table whose columns are in line in plain text, too.
+func printMarkdown(w io.Writer, t report.Table) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, row := range append([][]string{t.Head}, t.Rows...) {
+		for _, cell := range row {
+			fmt.Fprintf(out, "| %s\t", cell)
+		}
+		fmt.Fprintln(out, "|")
+		if i == 0 {
+			fmt.Fprintln(out, strings.Repeat("|---\t", len(t.Head))+"|")
+		}
+	}
+	return out.Flush()
+}
