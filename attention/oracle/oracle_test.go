@@ -42,9 +42,20 @@ func TestScores(t *testing.T) {
 		p, err := made.Partition(h / (heads / kvHeads))
 		attentiontest.Check(t, err)
 		want := Scores(q[h], keys[h/(heads/kvHeads)][:n], p.Team, len(p.N), scale)
+		reach := 0.0 // the largest scale·Σ|q·k| of a row
+		for _, k := range keys[h/(heads/kvHeads)][:n] {
+			sum := 0.0
+			for i := range k {
+				sum += scale * math.Abs(q[h][i]*k[i])
+			}
+			reach = max(reach, sum)
+		}
 		for g := range want {
-			// Products and sums in float32, and one rounding of the result.
-			if math.Abs(got[h*most+g]-want[g]) > 1e-5*(1+math.Abs(want[g])) {
+			// A score in float32 is off by less than (d+2)·2⁻²⁴·reach, ln Σ exp by no
+			// more than a score is; it sums up to n terms, each with the rounding of
+			// an exp, and the result is rounded: of 2⁻²⁴ a piece.
+			off := 0x1p-24 * (float64(len(q[h])+2)*reach + n + 2 + math.Abs(want[g]))
+			if math.Abs(got[h*most+g]-want[g]) > off {
 				t.Errorf("head %d, team %d scores %v, want %v", h, g, got[h*most+g], want[g])
 			}
 		}
