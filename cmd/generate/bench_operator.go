@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,13 @@ type operatorFlags struct {
 	peer        string
 }
 
+// What --rows is by default: the paper's workload, and one for which a CPU takes
+// seconds.
+const (
+	defaultRows    = "32768"
+	defaultRowsCPU = "4096"
+)
+
 // The protocols of --protocol.
 const (
 	protocolGraph = "graph"
@@ -37,7 +46,7 @@ const (
 
 func (b *operatorFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&b.attentionOp, "attention-op", false, "time attention of one token in one layer, MODEL's heads side by side")
-	f.StringVar(&b.rows, "rows", "32768", "over `N` prompt rows, the prompt repeated as need be; lists with commas")
+	f.StringVar(&b.rows, "rows", "", "over `N` prompt rows, the prompt repeated as need be; or a list (default: "+defaultRows+", CPU: "+defaultRowsCPU+")")
 	f.StringVar(&b.drawn, "drawn", "31", "draw `K` teams a query head; lists with commas")
 	f.StringVar(&b.heads, "heads", "", "`Q/K` query heads and key heads (default: 28/4; 16/1 for a latent cache)")
 	f.StringVar(&b.dim, "dim", "", "`D` numbers a key (default: 128; 576/512 for a latent cache, values its first 512)")
@@ -69,9 +78,11 @@ func (b *operatorFlags) checkUse(f *pflag.FlagSet) error {
 	return nil
 }
 
-// check refuses values before a model is opened.
-func (b *operatorFlags) check() (rows, drawn []int, err error) {
-	if rows, err = numbers("--rows", b.rows); err != nil {
+// check refuses values before a model is opened; byDefault stands for --rows
+// where that is not given.
+func (b *operatorFlags) check(byDefault string) (rows, drawn []int, err error) {
+	list := cmp.Or(b.rows, byDefault)
+	if rows, err = numbers("--rows", list); err != nil {
 		return nil, nil, err
 	}
 	if drawn, err = numbers("--drawn", b.drawn); err != nil {
@@ -79,7 +90,7 @@ func (b *operatorFlags) check() (rows, drawn []int, err error) {
 	}
 	switch {
 	case len(rows) == 0 || len(drawn) == 0 || slices.Min(rows) < 1 || slices.Min(drawn) < 1:
-		return nil, nil, usagef("--rows %q, --drawn %q: want numbers of at least 1", b.rows, b.drawn)
+		return nil, nil, usagef("--rows %q, --drawn %q: want numbers of at least 1", list, b.drawn)
 	case slices.Max(rows) > 1<<24:
 		return nil, nil, usagef("--rows %d: want at most %d", slices.Max(rows), 1<<24)
 	case slices.Max(drawn) > slices.Max(rows):
@@ -150,6 +161,7 @@ type operatorBench struct {
 	*opened
 	on    machine
 	ctx   context.Context
+	log   io.Writer // what is being done
 	shape bench.Shape
 	watch device.Stopwatch
 	// clocked: the device has a clock of its own. A CPU has none: the protocols
@@ -162,7 +174,7 @@ type operatorBench struct {
 }
 
 func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
-	rows, drawn, err := b.operatorFlags.check()
+	rows, drawn, err := b.operatorFlags.check(defaultRows)
 	if err != nil {
 		return err
 	}
@@ -178,12 +190,21 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
-	r := &operatorBench{benchFlags: b, opened: o, ctx: cmd.Context()}
+	r := &operatorBench{benchFlags: b, opened: o, ctx: cmd.Context(), log: cmd.ErrOrStderr()}
 	if r.shape, err = b.operatorFlags.shape(o.specs[0].ValueIsKeyPrefix); err != nil {
 		return err
 	}
 	if err := bench.Check(o.specs[0], r.shape); err != nil {
 		return usagef("--dim: %v", err)
+	}
+	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {
+		return err
+	}
+	defer r.watch.Close()
+	if !r.clocked {
+		if rows, _, err = b.operatorFlags.check(defaultRowsCPU); err != nil {
+			return err
+		}
 	}
 	if err := o.load(min(slices.Max(rows), o.Config.MaxPositions-1)+1, flags); err != nil {
 		return err
@@ -191,10 +212,6 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	if r.on, err = newMachine(o); err != nil {
 		return err
 	}
-	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {
-		return err
-	}
-	defer r.watch.Close()
 	if b.operatorFlags.peer != "" {
 		if r.peer, err = bench.NewPeer(cmd.Context(), b.operatorFlags.peer, cmd.ErrOrStderr()); err != nil {
 			return fmt.Errorf("--peer %s: %w", b.operatorFlags.peer, err)
@@ -215,7 +232,9 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 
 // measure makes cache rows of a prompt and times what the flags ask for.
 func (r *operatorBench) measure(rows int, drawn []int, f *pflag.FlagSet) error {
-	s, err := r.prompt(min(rows, r.Config.MaxPositions-1), f)
+	tokens := min(rows, r.Config.MaxPositions-1)
+	fmt.Fprintf(r.log, "%d rows: reading a prompt of %d tokens\n", rows, tokens)
+	s, err := r.prompt(tokens, f)
 	if err != nil {
 		return err
 	}
@@ -230,6 +249,7 @@ func (r *operatorBench) measure(rows int, drawn []int, f *pflag.FlagSet) error {
 		return err
 	}
 	defer o.Close()
+	fmt.Fprintf(r.log, "%d rows: timing with %s teams drawn\n", rows, r.drawn)
 	switch {
 	case r.stages:
 		return r.stagesOf(o, drawn)
@@ -285,6 +305,7 @@ func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operato
 	} else if r.protocol == protocolPaper {
 		cfg.Suffix = 0
 	}
+	fmt.Fprintf(r.log, "%d rows: building teams and the caches of %d layers\n", rows, layers)
 	return source.Operator(r.ctx, cfg, layers)
 }
 

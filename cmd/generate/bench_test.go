@@ -119,6 +119,12 @@ func TestBenchOperator(t *testing.T) {
 		}
 		return all
 	}
+	said := answer(t, "", small...).errors
+	for _, n := range []string{"60", "90"} {
+		if want := n + " rows: reading a prompt of " + n + " tokens\n" + n + " rows: building teams and the caches of "; !strings.Contains(said, want) || !strings.Contains(said, n+" rows: timing with 2,4 teams drawn\n") {
+			t.Errorf("%s rows: stderr says\n%s", n, said)
+		}
+	}
 	const want = "[60 2 santapp 60 4 santapp 60 0 dense 90 2 santapp 90 4 santapp 90 0 dense]"
 	if parse("-o", "json"); fmt.Sprint(names()) != want {
 		t.Errorf("rows %v", names())
@@ -150,6 +156,19 @@ func TestBenchOperator(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, md.out)
 		}
 	}
+}
+
+// A CPU takes fewer rows than a GPU unless they are given; what was given is
+// taken on both.
+func TestBenchOperatorRows(t *testing.T) {
+	for given, want := range map[string]string{"": "[4096]", "70,80": "[70 80]"} {
+		b := operatorFlags{rows: given, drawn: "31", rounds: 1, protocol: protocolGraph}
+		if rows, _, err := b.check(defaultRowsCPU); err != nil || fmt.Sprint(rows) != want {
+			t.Errorf("--rows %q: %v, %v; want %s", given, rows, err, want)
+		}
+	}
+	refused(t, generate(t, "", "bench", tiny+"qwen2_tied_gqa", "--attention-op", "--device", "cpu", "--heads", "14/2", "--dim", "16", "--drawn", "5000"), 2, "",
+		"--drawn 5000: 4096 rows (--rows) have fewer teams")
 }
 
 // A latent cache has a latent operator, by default of DeepSeek-V2-Lite's size.
