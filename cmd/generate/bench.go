@@ -25,7 +25,10 @@ type benchFlags struct {
 func newBenchCommand() *cobra.Command {
 	b := &benchFlags{}
 	cmd := newCommand("bench [flags] MODEL", "Time reading a prompt and decoding after it", b.run)
-	cmd.Long = "Time reading a prompt and decoding after it, or with --attention-op the attention of one decode step by itself."
+	cmd.Long = `Time reading a prompt and decoding after it, or with --attention-op the attention of one decode step by itself.
+
+MB a token are the bytes that a decoded token has to read: weights, each once, and rows of the cache. % of copies is
+those bytes over the time, in percent of what large copies on the device read and write (on a GPU; "-" elsewhere).`
 	addFlags(cmd, "Measurement", func(f *pflag.FlagSet) {
 		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "read prompts of `N` tokens; 0 for none. Lists are separated by commas")
 		f.StringVarP(&b.tokens, "n-gen", "n", "32", "decode `N` tokens; 0 for none")

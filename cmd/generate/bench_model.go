@@ -241,7 +241,7 @@ func (m *modelBench) print() error {
 	}
 	results := table[*benchRow]{columns: benchColumns, rows: m.rows}
 	if m.on.CopyGBs > 0 {
-		results.notes = append(results.notes, fmt.Sprintf("Large copies on this device read and write %.0f GB/s. A token reads every weight that it needs once, and cache rows.", m.on.CopyGBs))
+		results.notes = append(results.notes, fmt.Sprintf("MB a token: the weights that a decoded token reads, each once, and rows of the cache. %% of copies: those bytes over the time, in percent of the %.0f GB/s that large copies on this device read and write.", m.on.CopyGBs))
 	}
 	return printSections(m.cmd.OutOrStdout(), m.output, append([]section{results}, m.kernels...)...)
 }

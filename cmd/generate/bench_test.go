@@ -84,6 +84,16 @@ func TestBenchCSV(t *testing.T) {
 	}
 }
 
+// The help explains the words of the table.
+func TestBenchWords(t *testing.T) {
+	help := answer(t, "", "bench", "--help").out
+	for _, text := range []string{"MB a token are", "% of copies is"} {
+		if !strings.Contains(help, text) {
+			t.Errorf("no %q in\n%s", text, help)
+		}
+	}
+}
+
 // Made-up weights were trained for no length.
 func TestBenchBeyondLimit(t *testing.T) {
 	args := []string{"bench", tiny + "qwen2_tied_gqa", "-p", "0", "-n", "1", "-d", "32768", "-r", "1", "--attention", "dense"}
