@@ -254,7 +254,7 @@ func (a attentionFlags) checkLayers(layers int) error {
 		all = all && set.DenseLayers.Has(i)
 	}
 	switch {
-	case err != nil || !a.groupsKeys():
+	case err != nil || !a.samples():
 		return err
 	case !set.DenseLayers.Within(layers):
 		return usagef("--dense-layers %v: the model has layers 0 to %d", set.DenseLayers, layers-1)
