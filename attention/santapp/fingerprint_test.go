@@ -50,13 +50,24 @@ func TestFingerprints(t *testing.T) {
 		const dims = probes * heads / kvHeads
 		for p := range probes {
 			for g := range heads / kvHeads {
-				own := make([]float64, rows)
+				own, reach := make([]float64, rows), 0.0
 				for i, k := range keys[kv] {
-					own[i] = sampled.Dot(q[p*heads+kv*heads/kvHeads+g], k)
+					query, sum := q[p*heads+kv*heads/kvHeads+g], 0.0
+					own[i] = sampled.Dot(query, k)
+					for j := range k {
+						sum += math.Abs(query[j] * k[j])
+					}
+					reach = max(reach, sum)
 				}
-				for i, want := range zScores(own) {
-					// Products of 8 float32 terms, over a deviation of about 3.
-					if have := got[i*dims+p*heads/kvHeads+g]; math.Abs(have-want) > 1e-5 {
+				scores, deviation := zScores(own)
+				for i, want := range scores {
+					// A float32 product is off by less than e = d·2⁻²⁴·Σ|q·k|; so are the mean
+					// and the deviation, which float64 makes of them. The score is rounded once.
+					off := 0.0
+					if deviation > 0 {
+						off = 0x1p-24 * (width*reach*(2+math.Abs(want))/deviation + math.Abs(want))
+					}
+					if have := got[i*dims+p*heads/kvHeads+g]; math.Abs(have-want) > off {
 						t.Errorf("key head %d, row %d, probe %d, head %d: %v, want %v", kv, i, p, g, have, want)
 					}
 				}
@@ -65,20 +76,22 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-func zScores(x []float64) []float64 {
+// zScores also returns the deviation, 0 for a constant x, whose scores are 0.
+func zScores(x []float64) (out []float64, deviation float64) {
 	n, mean, square := float64(len(x)), 0.0, 0.0
 	for _, v := range x {
 		mean += v / n
 		square += v * v / n
 	}
-	out := make([]float64, len(x))
+	out = make([]float64, len(x))
 	if square == mean*mean {
-		return out
+		return out, 0
 	}
+	deviation = math.Sqrt(square - mean*mean)
 	for i, v := range x {
-		out[i] = (v - mean) / math.Sqrt(square-mean*mean)
+		out[i] = (v - mean) / deviation
 	}
-	return out
+	return out, deviation
 }
 
 // Parents come from fingerprints, representatives and owners from keys; without
