@@ -157,12 +157,13 @@ func (h Header) samePrompts(other Header) error {
 type Results struct {
 	Header
 	Answers []Answer // in the order of the file
+	Path    string   // of the file that [ReadResults] read, for errors of [Merge]
 }
 
 // Merge joins results of shards of one run, of runs that overlap, and of runs
 // that put the same prompts to other arms. The answers come in the order that
 // one run would have written them. What two files both hold must be the same in
-// both.
+// both; an error names the file.
 func Merge(parts ...Results) (Results, error) {
 	if len(parts) == 0 {
 		return Results{}, errors.New("merge: no results")
@@ -171,18 +172,25 @@ func Merge(parts ...Results) (Results, error) {
 	out.Shard, out.Shards, out.Arms = 0, 1, nil
 	held := map[key][]byte{}
 	for i, part := range parts {
-		err := out.samePrompts(part.Header)
-		if err == nil {
-			err = out.add(part, held)
+		if err := part.samePrompts(out.Header); err != nil {
+			return Results{}, fmt.Errorf("%s cannot be joined with %s: %w", part.name(i), parts[0].name(0), err)
 		}
-		if err != nil {
-			return Results{}, fmt.Errorf("merge: file %d of %d: %w", i+1, len(parts), err)
+		if err := out.add(part, held); err != nil {
+			return Results{}, fmt.Errorf("%s cannot be joined with the files before it: %w", part.name(i), err)
 		}
 	}
 	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
 		return cmp.Or(cmp.Compare(a.Prompt, b.Prompt), cmp.Compare(a.Arm, b.Arm), cmp.Compare(a.Repeat, b.Repeat))
 	})
 	return out, nil
+}
+
+// name is how errors name the i-th of several.
+func (r Results) name(i int) string {
+	if r.Path == "" {
+		return fmt.Sprintf("file %d", i+1)
+	}
+	return r.Path
 }
 
 // add takes the answers of a part, its arms renumbered; held are those so far.
@@ -207,7 +215,7 @@ func (r *Results) add(part Results, held map[key][]byte) error {
 			held[a.key()] = line
 			r.Answers = append(r.Answers, a)
 		case !bytes.Equal(line, other):
-			return fmt.Errorf("prompt %d (%s), %s: another answer than in a file before", a.Prompt, a.ID, a.Label)
+			return fmt.Errorf("prompt %d (%s), %s: the answers differ", a.Prompt, a.ID, a.Label)
 		}
 	}
 	return nil

@@ -132,6 +132,7 @@ func ReadResults(path string) (Results, error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", path, err)
 	}
+	r.Path = path
 	return r, nil
 }
 

@@ -141,7 +141,7 @@ func TestLogRefuses(t *testing.T) {
 // Shards in any order, and runs with other arms, make one run.
 func TestMerge(t *testing.T) {
 	h := header("dense", "santapp", "santa")
-	whole := Results{h, answered(h)}
+	whole := Results{Header: h, Answers: answered(h)}
 	var shards [2]Results
 	for i := range shards {
 		shards[i].Header = h
@@ -174,13 +174,14 @@ func TestMerge(t *testing.T) {
 	if merged, err := Merge(two, one); err != nil || !reflect.DeepEqual(merged, whole) {
 		t.Errorf("merged arms differ (error %v)", err)
 	}
-	other := Results{h, answered(h)}
+	other := Results{Header: h, Answers: answered(h)}
 	other.Answers[3].Text = "!"
-	if _, err := Merge(whole, other); err == nil || !strings.Contains(err.Error(), "merge: file 2 of 2: prompt 0 (p), santa: another answer than in a file before") {
+	if _, err := Merge(whole, other); err == nil || !strings.Contains(err.Error(), "file 2 cannot be joined with the files before it: prompt 0 (p), santa: the answers differ") {
 		t.Errorf("two answers to one prompt: error %v", err)
 	}
 	other.Prompts = 7
-	if _, err := Merge(whole, other); err == nil || !strings.Contains(err.Error(), "merge: file 2 of 2: the number of prompts differs") {
+	whole.Path, other.Path = "one.jsonl", "two.jsonl"
+	if _, err := Merge(whole, other); err == nil || !strings.Contains(err.Error(), "two.jsonl cannot be joined with one.jsonl: the number of prompts differs: 7, and 6 there") {
 		t.Errorf("other prompts: error %v", err)
 	}
 	if _, err := Merge(); err == nil {
@@ -192,7 +193,7 @@ func TestMerge(t *testing.T) {
 func FuzzResults(f *testing.F) {
 	var file bytes.Buffer
 	h := header("dense", "santapp")
-	if err := WriteResults(&file, Results{h, answered(h)}); err != nil {
+	if err := WriteResults(&file, Results{Header: h, Answers: answered(h)}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(file.Bytes())

@@ -58,7 +58,16 @@ func TestReportRefuses(t *testing.T) {
 	} {
 		refused(t, generate(t, "", c.args...), 2, dir, c.want)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+	one := func(name, seed string) string {
+		path := dir + "/" + name
+		answer(t, "", small("--samples", "1", "--attention", "dense", "-n", "2", "--task-seed", seed, "-o", path)...)
+		return path
+	}
+	a, b := one("a.jsonl", "1"), one("b.jsonl", "2")
+	want := "DIR/b.jsonl cannot be joined with DIR/a.jsonl: --task-seed differs: 2, and 1 there"
+	refused(t, generate(t, "", "report", a, b, "-o", dir+"/page.html"), 2, dir, want)
+	refused(t, generate(t, "", "evaluate", "--merge", a, b), 2, dir, want)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 		t.Errorf("%v: %v", err, left)
 	}
 }
