@@ -117,6 +117,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		if err := page.write(p.Write); err != nil {
 			return err
 		}
+		log.line("wrote %s", c.report)
 	}
 	if c.json {
 		return printJSON(cmd.OutOrStdout(), result)

@@ -134,7 +134,9 @@ func TestCompareReport(t *testing.T) {
 	dir := t.TempDir()
 	page := dir + "/page.html"
 	args := []string{"compare", needle, "--length", "200", "--codes", "2", "-n", "4", "--control=false", "--budget", "16", "--report"}
-	answer(t, "", append(args, page)...)
+	if o := answer(t, "", append(args, page)...); !strings.HasSuffix(o.errors, "\nwrote "+page+"\n") {
+		t.Errorf("stderr %q", o.errors)
+	}
 	got := read(t, page)
 	for _, text := range []string{"<h1>dense and santapp (kmeans, S 16)</h1>", "The access code of", `id="kl"`, `id="map"`, `"reads":"`, "attention on rows read %", "</html>"} {
 		if !strings.Contains(got, text) {

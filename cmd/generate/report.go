@@ -58,6 +58,7 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 		if err := writeFile("--output", r.output, args, resultsPage(results, curves).Write); err != nil {
 			return err
 		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", r.output)
 	}
 	if r.plot == "" {
 		return nil
@@ -70,6 +71,7 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 		if err := writeFile("--plot", path, args, func(w io.Writer) error { return report.WritePlot(w, c, format) }); err != nil {
 			return err
 		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", path)
 	}
 	return nil
 }

@@ -18,7 +18,10 @@ func evaluated(t *testing.T, dir string) string {
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	results := evaluated(t, dir)
-	answer(t, "", "report", results, "-o", dir+"/page.html", "--plot", dir+"/plot.svg")
+	o := answer(t, "", "report", results, "-o", dir+"/page.html", "--plot", dir+"/plot.svg")
+	if want := strings.ReplaceAll("wrote DIR/page.html\nwrote DIR/plot-access_2-160-tokens.svg\nwrote DIR/plot-access_2-170-tokens.svg\n", "DIR", dir); o.errors != want || o.out != "" {
+		t.Errorf("stderr %q, stdout %q", o.errors, o.out)
+	}
 	page := read(t, dir+"/page.html")
 	for _, text := range []string{
 		"needle-qwen2: score against access</h1>", ">access_2, 160 tokens", ">access_2, 170 tokens", ">dense<", ">santapp (kmeans)<", ">santapp (kmeans, S 16)<", `aria-label="santapp (kmeans, S 64): `, "bootstrap over prompts",
