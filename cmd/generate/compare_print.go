@@ -145,7 +145,7 @@ func shareEstimate(e divergence.Estimate) string {
 }
 
 func percentEstimate(e divergence.Estimate) string {
-	return fmt.Sprintf("%.3f ± %.3f %%", e.Value, e.Error)
+	return fixed("%.3f", e.Value) + " ± " + fixed("%.3f", e.Error) + " %"
 }
 
 // figure has six decimals, as llama-perplexity prints, or three digits where
@@ -154,7 +154,7 @@ func figure(v float64) string {
 	if v != 0 && math.Abs(v) < 1e-4 {
 		return fmt.Sprintf("%.2e", v)
 	}
-	return fmt.Sprintf("%.6f", v)
+	return fixed("%.6f", v)
 }
 
 func yesNo(b *bool) string {

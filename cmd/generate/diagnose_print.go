@@ -61,10 +61,11 @@ func printRoutings(w io.Writer, f *diagnosis) error {
 	return printMarkdown(w, t)
 }
 
-func decimals(v float64) string { return fmt.Sprintf("%.3f", v) }
+func decimals(v float64) string { return fixed("%.3f", v) }
 
 func signed(i eval.Interval) string {
-	return fmt.Sprintf("%+.3f (%+.3f to %+.3f)", i.Mean, i.Low, i.High)
+	const format = "%+.3f"
+	return fmt.Sprintf("%s (%s to %s)", fixed(format, i.Mean), fixed(format, i.Low), fixed(format, i.High))
 }
 
 func same(x float64) float64 { return x }

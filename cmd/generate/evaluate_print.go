@@ -114,7 +114,7 @@ func meanPercent(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f", 100*v)
+	return fixed("%.1f", 100*v)
 }
 
 // intervalPercent is an interval in percent.
@@ -122,7 +122,7 @@ func intervalPercent(i eval.Interval) string {
 	if math.IsNaN(i.Low) {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High)
+	return fixed("%.1f", 100*i.Low) + " to " + fixed("%.1f", 100*i.High)
 }
 
 // printPairs prints differences on the same prompts, in points.

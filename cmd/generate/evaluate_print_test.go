@@ -1,10 +1,12 @@
 package main
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"blitzen/eval"
+	"blitzen/eval/divergence"
 )
 
 // Prompts that were all right, or all wrong, leave an interval without width: a
@@ -27,6 +29,22 @@ func TestNoteUnvaried(t *testing.T) {
 		}
 		if err := noteUnvaried(&out, lines); err != nil || out.String() != c.want {
 			t.Errorf("%d of %d prompts: %q, error %v", c.exact, c.prompts, out.String(), err)
+		}
+	}
+}
+
+// What rounds to 0 has no minus.
+func TestFixed(t *testing.T) {
+	minus := math.Copysign(0, -1)
+	for _, c := range []struct{ got, want string }{
+		{fixed("%.3f", -0.0004), "0.000"}, {fixed("%.3f", -0.0006), "-0.001"}, {fixed("%.3f", 0.5), "0.500"}, {fixed("%+.3f", 0.5), "+0.500"},
+		{signed(eval.Interval{Mean: -0.0001, Low: -0.01, High: 0.0001}), "+0.000 (-0.010 to +0.000)"},
+		{intervalPercent(eval.Interval{Low: -0.0001, High: 0.1}), "0.0 to 10.0"}, {meanPercent(-0.0001), "0.0"},
+		{percentEstimate(divergence.Estimate{Value: -0.0001, Error: 0.1}), "0.000 ± 0.100 %"}, {figure(minus), "0.000000"}, {figure(-0.00001), "-1.00e-05"},
+		{fixed("%.3f", math.Inf(-1)), "-Inf"}, {fixed("%.1f", -10), "-10.0"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
 }

@@ -23,3 +23,12 @@ func printMarkdown(w io.Writer, t report.Table) error {
 	}
 	return out.Flush()
 }
+
+// fixed is a number with the decimals of format, without the minus of -0.000.
+func fixed(format string, v float64) string {
+	text := fmt.Sprintf(format, v)
+	if strings.Trim(text, "-0.") == "" {
+		return fmt.Sprintf(format, 0.0)
+	}
+	return text
+}
