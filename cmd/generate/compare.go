@@ -183,7 +183,7 @@ func (c *compareFlags) question(f *pflag.FlagSet, o *opened, prompt given) (ques
 
 func (c *compareFlags) describe(q question) string {
 	if len(q.Outputs) == 0 {
-		return fmt.Sprintf("%d tokens", len(q.ids))
+		return count(len(q.ids), "token")
 	}
 	return c.taskFlags.describe(q)
 }

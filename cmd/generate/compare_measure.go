@@ -125,7 +125,7 @@ func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, b
 		return err
 	}
 	r.Seeds = append(r.Seeds, one)
-	m.log.end("%s: compared along %d tokens, attention seed %d", begin, free.Label, len(base.Tokens), seed)
+	m.log.end("%s: compared along %s, attention seed %d", begin, free.Label, count(len(base.Tokens), "token"), seed)
 	return nil
 }
 
@@ -215,7 +215,7 @@ func (m *measurement) logAnswer(s sideResult) {
 	if m.as(s.Attention.Name).groupsKeys() {
 		m.log.line("%s: built teams (%.2f s)", s.Label, s.BuildMS/1000)
 	}
-	m.log.line("%s: decoded %d tokens (%.2f s)", s.Label, len(s.TokenIDs), s.DecodeMS/1000)
+	m.log.line("%s: decoded %s (%.2f s)", s.Label, count(len(s.TokenIDs), "token"), s.DecodeMS/1000)
 }
 
 func (m *measurement) limits() decode.Limits {

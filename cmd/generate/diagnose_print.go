@@ -19,8 +19,8 @@ func (d *diagnoseFlags) printTables(w io.Writer, o *opened, found []*diagnosis) 
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s, %s, %d prompts of at most %d tokens, task seed %d, %.1f steps of exact decoding each\n\n",
-			o.title(), f.task, len(f.Task), f.limit, d.taskSeed, f.Steps())
+		fmt.Fprintf(w, "%s, %s, %s of at most %d tokens, task seed %d, %.1f steps of exact decoding each\n\n",
+			o.title(), f.task, count(len(f.Task), "prompt"), f.limit, d.taskSeed, f.Steps())
 		for _, print := range []func(io.Writer, *diagnosis) error{printRoutings, printWindows, printCompact, printJensen} {
 			if err := print(w, f); err != nil {
 				return err

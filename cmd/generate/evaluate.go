@@ -113,7 +113,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if shard >= run.Prompts {
-		fmt.Fprintf(cmd.ErrOrStderr(), "--shard %s: none of the %d prompts are in it\n", e.shard, run.Prompts)
+		fmt.Fprintf(cmd.ErrOrStderr(), "--shard %s: the run has %s, none in this shard\n", e.shard, count(run.Prompts, "prompt"))
 	}
 	if e.output != "" {
 		if run.log, run.Answers, err = eval.OpenLog(e.output, run.Header); err != nil {

@@ -27,7 +27,7 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 		r.Settings["--task-seed"], r.Settings["--attention-seed"], strings.Trim(string(r.Settings["template"]), `"`))
 	fmt.Fprintf(w, "95 %% intervals by bootstrap over prompts within tasks (%d resamples, seed %d)\n", eval.Resamples, bootstrapSeed)
 	if skipped > 0 {
-		fmt.Fprintf(w, "%d prompts were skipped\n", skipped)
+		fmt.Fprintf(w, "%s skipped\n", count(skipped, "prompt"))
 	}
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		if err := printTable(w, t); err != nil {
@@ -49,7 +49,7 @@ func tableTitle(t eval.Table) string {
 		title = fmt.Sprintf("mean of %d tasks (%s)", len(t.Tasks), title)
 	}
 	if t.Limit > 0 {
-		title += fmt.Sprintf(", %d tokens", t.Limit)
+		title += ", " + count(t.Limit, "token")
 	}
 	if t.Prefix != "" {
 		title += ", " + t.Prefix + " answer prefix"
@@ -62,7 +62,7 @@ func printTable(w io.Writer, t eval.Table) error {
 	for _, l := range t.Lines {
 		diverged = diverged || l.Divergence.Steps > 0
 	}
-	fmt.Fprintf(w, "\n%s, %d prompts\n\n", tableTitle(t), t.Lines[0].Prompts)
+	fmt.Fprintf(w, "\n%s, %s\n\n", tableTitle(t), count(t.Lines[0].Prompts, "prompt"))
 	out := report.Table{Head: []string{"attention", "full score", "score %", "interval", "of dense %", "interval", "KV access %", "bytes %", "null"}}
 	if diverged {
 		out.Head = append(out.Head, "Mean KLD", "Maximum KLD", "Same top p %")
@@ -92,8 +92,8 @@ func noteUnvaried(w io.Writer, lines []eval.Line) error {
 	for _, l := range lines {
 		if l.Prompts > 0 && (l.Exact == l.Answers || l.Score.Mean == 0) {
 			n := float64(l.Prompts)
-			_, err := fmt.Fprintf(w, "\nAll or none of %d prompts right: an interval without width says only that the other outcome's rate is below %.1f %% (95 %%; about 3/n)\n",
-				l.Prompts, 100*(1-math.Pow(0.05, 1/n)))
+			_, err := fmt.Fprintf(w, "\nAll or none of %s right: an interval without width says only that the other outcome's rate is below %.1f %% (95 %%; about 3/n)\n",
+				count(l.Prompts, "prompt"), 100*(1-math.Pow(0.05, 1/n)))
 			return err
 		}
 	}

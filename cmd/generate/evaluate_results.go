@@ -174,7 +174,7 @@ func readResults(w io.Writer, paths []string) (eval.Results, error) {
 		return all, usageError{err}
 	}
 	if n := all.Missing(); n > 0 {
-		fmt.Fprintf(w, "%d answers are missing: the figures are those of the prompts that all methods answered\n", n)
+		fmt.Fprintf(w, "%s missing: the figures are those of the prompts that all methods answered\n", count(n, "answer"))
 	}
 	return all, nil
 }

@@ -118,7 +118,7 @@ func TestEvaluateShards(t *testing.T) {
 		t.Error("the merged file differs from that of one run")
 	}
 	half := answer(t, "", "evaluate", "--merge", dir+"/a")
-	if !strings.Contains(half.errors, "18 answers are missing") {
+	if !strings.Contains(half.errors, "18 answers missing: ") {
 		t.Errorf("half a run: %q", half.errors)
 	}
 	if o := generate(t, "", "evaluate", "--merge", dir+"/a", dir+"/b", "-o", dir+"/whole"); o.code != 2 || !strings.Contains(o.errors, "--output: open ") {
@@ -198,7 +198,7 @@ func TestEvaluateFile(t *testing.T) {
 			t.Errorf("no %q in %s", named, o.errors)
 		}
 	}
-	if !strings.Contains(o.out, "1 prompts were skipped") || !strings.Contains(o.out, "mean of 2 tasks (one, two), 100 tokens, with answer prefix, 2 prompts") {
+	if !strings.Contains(o.out, "\n1 prompt skipped\n") || !strings.Contains(o.out, "mean of 2 tasks (one, two), 100 tokens, with answer prefix, 2 prompts") {
 		t.Errorf("printed\n%s", o.out)
 	}
 	if again := answer(t, "", append(args, "--skip-bad")...); again.out != o.out {
@@ -223,10 +223,10 @@ func TestEvaluateHuge(t *testing.T) {
 	path := t.TempDir() + "/rows.jsonl"
 	write(t, path, `{"input": "What is it?", "outputs": ["x"], "max_tokens": 9223372036854775807}`+"\n")
 	args := []string{"evaluate", needle, "--tasks", path, "--attention", "dense", "--limit", "9223372036854775807", "-n", "2"}
-	if o := answer(t, "", args...); !strings.Contains(o.out, "rows, 9223372036854775807 tokens, 1 prompts") {
+	if o := answer(t, "", args...); !strings.Contains(o.out, "rows, 9223372036854775807 tokens, 1 prompt\n") {
 		t.Errorf("printed\n%s", o.out)
 	}
-	if o := answer(t, "", append(args, "--shard", "3/9")...); o.errors != "--shard 3/9: none of the 1 prompts are in it\n" {
+	if o := answer(t, "", append(args, "--shard", "3/9")...); o.errors != "--shard 3/9: the run has 1 prompt, none in this shard\n" {
 		t.Errorf("stderr %q", o.errors)
 	}
 }

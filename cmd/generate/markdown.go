@@ -24,6 +24,14 @@ func printMarkdown(w io.Writer, t report.Table) error {
 	return out.Flush()
 }
 
+// count is a number of things, by the name of one.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // fixed is a number with the decimals of format, without the minus of -0.000.
 func fixed(format string, v float64) string {
 	text := fmt.Sprintf(format, v)
