@@ -197,6 +197,9 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	if err := bench.Check(o.specs[0], r.shape); err != nil {
 		return usagef("--dim: %v", err)
 	}
+	if b.firstLayer >= len(o.specs) {
+		return usagef("--first-layer %d: %s has layers 0 to %d", b.firstLayer, args[0], len(o.specs)-1)
+	}
 	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {
 		return err
 	}

@@ -183,8 +183,8 @@ func (r *operatorBench) noteReads(s operatorRow) {
 }
 
 func (r *operatorBench) noteTeams(o *bench.Operator) {
-	text := fmt.Sprintf("%d rows: %d teams of %s parents over %d key heads, built in %.2f s; beside the cache they take %.2f MiB a layer (the paper's preparation %.2f MiB at %d rows); %d layers with data of their own.",
-		o.Rows, o.Groups, r.parents, o.KeyHeads, o.BuildTime.Seconds(), float64(o.Beyond)/(1<<20), paperPreparationMiB, paperRows, o.Layers())
+	text := fmt.Sprintf("%d rows: %d teams of %s parents over %s, built in %.2f s; beside the cache they take %.2f MiB a layer (the paper's preparation %.2f MiB at %d rows); %s with data of their own.",
+		o.Rows, o.Groups, r.parents, count(o.KeyHeads, "key head"), o.BuildTime.Seconds(), float64(o.Beyond)/(1<<20), paperPreparationMiB, paperRows, count(o.Layers(), "layer"))
 	r.notes = append(r.notes, text)
 }
 

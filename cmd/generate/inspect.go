@@ -148,7 +148,7 @@ func parameters(ck *weights.Checkpoint) map[string]int64 {
 // print writes it for people.
 func (r *inspection) print(w io.Writer) error {
 	fmt.Fprintf(w, "folder         %s\n", r.Folder)
-	fmt.Fprintf(w, "architecture   %s, %d layers, %d query heads, vocabulary %d\n", r.Architecture, r.Layers, r.Heads, r.Vocab)
+	fmt.Fprintf(w, "architecture   %s, %s, %s, vocabulary %d\n", r.Architecture, count(r.Layers, "layer"), count(r.Heads, "query head"), r.Vocab)
 	fmt.Fprintf(w, "limit          %d tokens\n", r.Limit)
 	if r.Parameters != nil {
 		var kinds []string
