@@ -113,8 +113,7 @@ func (s *Session) open() error {
 	if err := device.Write(s.dev, s.t.settings, s.opts.Sampling.Tensor()); err != nil {
 		return err
 	}
-	seed := s.opts.Sampling.Seed
-	return device.Write(s.dev, s.t.seed, []uint32{uint32(seed), uint32(seed >> 32)})
+	return device.WriteSeed(s.dev, s.t.seed, s.opts.Sampling.Seed)
 }
 
 // Build makes the backend that the next tokens are decoded with and goes back
