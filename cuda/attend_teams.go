@@ -56,7 +56,7 @@ const (
 	teamSets      = 64
 	directTeams   = 16 * attendThreads // that a block looks at one by one
 	mostGroups    = 4096
-	widestKey     = 192 // the kernels take 576; their last check of that on a card failed, unexplained
+	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
 	smallShared   = 120 // compute capability
 )
