@@ -155,6 +155,7 @@ func (e *evaluateFlags) mergeFiles(cmd *cobra.Command, paths []string) error {
 		if err := writeNew(e.output, all); err != nil {
 			return err
 		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", e.output)
 	}
 	return printResults(cmd.OutOrStdout(), all, e.pairs)
 }

@@ -111,7 +111,7 @@ func TestEvaluateShards(t *testing.T) {
 	answer(t, "", args("a", "--shard", "0/2")...)
 	answer(t, "", args("b", "--shard", "1/2")...)
 	merged := answer(t, "", "evaluate", "--merge", dir+"/b", dir+"/a", "-o", dir+"/merged")
-	if merged.out != whole.out || merged.errors != "" {
+	if merged.out != whole.out || merged.errors != "wrote "+dir+"/merged\n" {
 		t.Errorf("merged:\n%s%s\none run:\n%s", merged.out, merged.errors, whole.out)
 	}
 	if read(t, dir+"/merged") != read(t, dir+"/whole") {
@@ -132,7 +132,9 @@ func TestEvaluateOtherSettings(t *testing.T) {
 	args := func(more ...string) []string {
 		return small(append([]string{"--samples", "1", "--attention", "dense", "-n", "2", "-o", path}, more...)...)
 	}
-	answer(t, "", args()...)
+	if o := answer(t, "", args()...); !strings.Contains(o.errors, "1 of 1 prompt, ") {
+		t.Errorf("stderr %q", o.errors)
+	}
 	before := read(t, path)
 	for _, c := range []struct {
 		args []string

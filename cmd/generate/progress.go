@@ -71,5 +71,5 @@ func (c *timeLeft) step() {
 	c.last = now
 	spent := now.Sub(c.start)
 	left := spent / time.Duration(c.done) * time.Duration(c.of-c.done)
-	fmt.Fprintf(c.w, "%d of %d prompts, %v, about %v left\n", c.done, c.of, spent.Round(time.Second), left.Round(time.Second))
+	fmt.Fprintf(c.w, "%d of %s, %v, about %v left\n", c.done, count(c.of, "prompt"), spent.Round(time.Second), left.Round(time.Second))
 }
