@@ -35,6 +35,7 @@ check: lint
 	go vet ./...
 	go test -race ./...
 	python3 -B -m unittest discover -s tools/datasets
+	python3 -B -m unittest discover -s tools/evaluation
 
 fuzz: setup # every fuzz target for FUZZTIME
 	@set -e; for package in $$(go list ./...); do \
