@@ -2,8 +2,8 @@ package eval
 
 import "testing"
 
-func TestExactAnswer(t *testing.T) {
-	row := Row{Outputs: []string{"The access code of amber-lake is 123456."}}
+func TestScoreExact(t *testing.T) {
+	row := Row{Scorer: ScorerExact, Outputs: []string{"The access code of amber-lake is 123456."}}
 	for prediction, want := range map[string]bool{
 		"The access code of amber-lake is 123456.":          true,
 		" \nThe access code of amber-lake is 123456.\n":     true,
@@ -13,11 +13,13 @@ func TestExactAnswer(t *testing.T) {
 		"The access code of amber-lake is 123456. It is so": false,
 		"": false,
 	} {
-		if got := ExactAnswer(prediction, row); got != want {
-			t.Errorf("ExactAnswer(%q) = %v", prediction, got)
+		if got, err := Score(prediction, row); err != nil || (got == 1) != want {
+			t.Errorf("%q scores %v, error %v", prediction, got, err)
 		}
 	}
-	if ExactAnswer("", Row{}) || ExactAnswer("a", Row{Outputs: []string{"a", "b"}}) {
-		t.Error("a row without one sole reference has an exact answer")
+	for prediction, outputs := range map[string][]string{"": nil, "a": {"a", "b"}} {
+		if got, err := Score(prediction, Row{Scorer: ScorerExact, Outputs: outputs}); err != nil || got != 0 {
+			t.Errorf("%q with the references %q scores %v, error %v", prediction, outputs, got, err)
+		}
 	}
 }

@@ -66,13 +66,6 @@ func Score(prediction string, row Row) (float64, error) {
 	return scorers[row.Scorer](prediction, row.Outputs), nil
 }
 
-// ExactAnswer reports whether prediction, the text generated up to the end
-// token, is the row's only reference answer once white space around it is
-// removed.
-func ExactAnswer(prediction string, row Row) bool {
-	return scorers[ScorerExact](prediction, row.Outputs) == 1
-}
-
 // Null reports whether a prediction says nothing, as RULER counts nulls.
 func Null(prediction string) bool { return plain(prediction) == "" }
 

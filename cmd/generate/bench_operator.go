@@ -222,7 +222,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		defer r.peer.Close()
 	}
 	for _, n := range rows {
-		if err := r.measure(n, drawn, cmd.Flags()); err != nil {
+		if err := r.measure(cmd, n, drawn); err != nil {
 			return err
 		}
 	}
@@ -237,10 +237,10 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 }
 
 // measure makes cache rows of a prompt and times what the flags ask for.
-func (r *operatorBench) measure(rows int, drawn []int, f *pflag.FlagSet) error {
+func (r *operatorBench) measure(cmd *cobra.Command, rows int, drawn []int) error {
 	tokens := min(rows, r.Config.MaxPositions-1)
 	fmt.Fprintf(r.log, "%d rows: reading a prompt of %d tokens\n", rows, tokens)
-	s, err := r.prompt(tokens, f)
+	s, err := r.prompt(cmd, tokens)
 	if err != nil {
 		return err
 	}
@@ -267,11 +267,11 @@ func (r *operatorBench) measure(rows int, drawn []int, f *pflag.FlagSet) error {
 
 // prompt reads a prompt of access codes, or of random ids where the model has no
 // tokenizer.
-func (r *operatorBench) prompt(rows int, f *pflag.FlagSet) (*decode.Session, error) {
+func (r *operatorBench) prompt(cmd *cobra.Command, rows int) (*decode.Session, error) {
 	ids := randomIDs(rows, r.Config.Vocab, 1)
 	if r.Tokenizer != nil {
-		task := taskFlags{task: "access-codes", length: rows, codes: 8, seed: 1}
-		q, err := task.row(r.opened, f, &promptFlags{}, 0)
+		task := taskFlags{task: codesTask, length: rows, codes: 8, seed: 1}
+		q, err := task.question(cmd, r.opened, &promptFlags{}, 0)
 		if err != nil {
 			return nil, err
 		}

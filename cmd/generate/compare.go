@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -43,12 +44,9 @@ func newCompareCommand() *cobra.Command {
 		f.BoolVar(&c.control, "control", true, "measure the noise floor: exact attention against itself in another order")
 	})
 	addFlags(cmd, "Your prompt", c.promptFlags.register)
-	addFlags(cmd, "Or a prompt that is made", func(f *pflag.FlagSet) {
-		c.taskFlags.register(f)
-		f.IntVar(&c.row, "row", 0, "the `N`-th prompt of the task, from 0")
-	})
+	addFlags(cmd, "Or a prompt of a task", c.taskFlags.register)
 	addFlags(cmd, "Answer", func(f *pflag.FlagSet) {
-		f.IntVarP(&c.maxTokens, "max-tokens", "n", 64, "at most `N` tokens")
+		f.IntVarP(&c.maxTokens, "max-tokens", "n", 0, "at most `N` tokens (default: by the task, else 64)")
 		f.BoolVar(&c.ignoreEOS, "ignore-eos", false, "go on after an end token")
 	})
 	addFlags(cmd, "Model", c.modelFlags.register)
@@ -91,11 +89,11 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	q, err := c.question(cmd.Flags(), o, prompt)
+	q, err := c.question(cmd, o, prompt)
 	if err != nil {
 		return err
 	}
-	capacity, err := contextSize(len(q.ids), c.maxTokens, 0, cmd.Flags().Changed("max-tokens"), o.Config)
+	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, cmd.Flags().Changed("max-tokens"), o.Config)
 	if err != nil {
 		return err
 	}
@@ -148,8 +146,8 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 			}
 		}
 	}
-	if c.maxTokens < 1 {
-		return usagef("-n %d: want at least 1", c.maxTokens)
+	if c.maxTokens < 0 {
+		return usagef("-n %d: want at least 1, or 0 for the default", c.maxTokens)
 	}
 	if c.seeds < 1 || c.seeds > eval.MaxRepeats {
 		return usagef("--seeds %d: want 1 to %d", c.seeds, eval.MaxRepeats)
@@ -160,7 +158,7 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	if err := c.promptFlags.check(); err != nil {
 		return err
 	}
-	return c.taskFlags.check()
+	return c.taskFlags.check(f)
 }
 
 // curves are those of --results.
@@ -173,12 +171,12 @@ func (c *compareFlags) curves(cmd *cobra.Command) ([]report.Curve, error) {
 }
 
 // question is the user's prompt if there is one, else the task's.
-func (c *compareFlags) question(f *pflag.FlagSet, o *opened, prompt given) (question, error) {
-	if !c.promptFlags.asked(f) {
-		return c.taskFlags.row(o, f, &c.promptFlags, c.row)
+func (c *compareFlags) question(cmd *cobra.Command, o *opened, prompt given) (question, error) {
+	if !c.promptFlags.asked(cmd.Flags()) {
+		return c.taskFlags.question(cmd, o, &c.promptFlags, c.maxTokens)
 	}
-	ids, _, err := c.promptFlags.encode(f, o, prompt)
-	return question{ids: ids}, err
+	ids, _, err := c.promptFlags.encode(cmd.Flags(), o, prompt)
+	return question{ids: ids, maxTokens: cmp.Or(c.maxTokens, defaultAnswer)}, err
 }
 
 func (c *compareFlags) describe(q question) string {

@@ -193,8 +193,10 @@ func (m *measurement) answer(p comparison.Prompt, flags attentionFlags, seed uin
 	out.Text, out.TokenIDs, out.FinishReason, out.DecodeMS = result.Text, result.IDs(), result.Finish, milliseconds(result.Decode)
 	out.Attention = flags.report(p.Session.Access(), seed)
 	if len(m.Outputs) > 0 {
-		ok := eval.ExactAnswer(result.Text, m.Row)
-		out.Exact = &ok
+		score, err := eval.Score(result.Text, m.Row)
+		right := score == 1
+		out.Exact = &right
+		return out, err
 	}
 	return out, nil
 }
@@ -219,7 +221,7 @@ func (m *measurement) logAnswer(s sideResult) {
 }
 
 func (m *measurement) limits() decode.Limits {
-	l := decode.Limits{MaxTokens: m.maxTokens, EOS: m.EOS}
+	l := decode.Limits{MaxTokens: m.question.maxTokens, EOS: m.EOS}
 	if m.ignoreEOS {
 		l.EOS = nil
 	}

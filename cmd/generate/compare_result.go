@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"blitzen/eval/comparison"
@@ -92,7 +93,7 @@ func (m *measurement) newResult(prefill time.Duration) *compared {
 	c := &compared{Model: r.Model, Version: r.Version}
 	c.Prompt = comparedPrompt{Tokens: len(m.ids), ID: m.ID, PrefillMS: milliseconds(prefill)}
 	if len(m.Outputs) > 0 {
-		c.Prompt.Expected = m.Outputs[0]
+		c.Prompt.Expected = strings.Join(m.Outputs, ", ")
 	}
 	return c
 }

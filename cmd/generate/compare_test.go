@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"blitzen/eval"
 )
 
 func TestCompare(t *testing.T) {
@@ -31,6 +33,37 @@ func TestCompare(t *testing.T) {
 		"--budget", "1", "--parent-size", "1", "--representatives", "1", "-n", "30", "--seeds", "2", "--control=false")
 	if strings.Contains(o.out, "expected") || !strings.Contains(o.out, "The two answers differ") || !strings.Contains(o.out, "2 seeds, mean ± s.e.") || strings.Contains(o.out, "Noise floor") {
 		t.Errorf("own prompt:\n%s", o.out)
+	}
+}
+
+// A task's prompt is the one that evaluate puts, and is scored as there.
+func TestCompareTask(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/two.jsonl", `{"input": "What?", "outputs": ["x"]}`+"\n"+`{"input": "And this?", "outputs": ["", "e"], "answer_prefix": " So", "max_tokens": 3}`+"\n")
+	answer(t, "", "evaluate", needle, "--tasks", "niah_single_1,"+dir+"/two.jsonl", "--length", "450", "--samples", "2", "--attention", "dense", "-o", dir+"/out")
+	r, err := eval.ReadResults(dir + "/out")
+	if err != nil || len(r.Answers) != 4 {
+		t.Fatalf("%d answers, error %v", len(r.Answers), err)
+	}
+	for row, task := range map[int]string{1: "niah_single_1", 3: dir + "/two.jsonl"} {
+		var c struct {
+			Prompt struct {
+				ID     string
+				Tokens int
+			}
+			A struct {
+				Text  string
+				Exact bool
+			}
+		}
+		out := answer(t, "", "compare", needle, "--task", task, "--length", "450", "--row", "1", "--control=false", "--json").out
+		if err := json.Unmarshal([]byte(out), &c); err != nil {
+			t.Fatal(err)
+		}
+		want := r.Answers[row]
+		if c.Prompt.ID != want.ID || c.Prompt.Tokens != want.PromptTokens || c.A.Text != want.Text || c.A.Exact != (want.Score == 1) {
+			t.Errorf("%s: %+v, want %+v", task, c, want)
+		}
 	}
 }
 

@@ -157,7 +157,7 @@ func (d *diagnoseFlags) methods() []attentionFlags {
 }
 
 // prompt answers one prompt with exact attention and takes its figures.
-func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q testPrompt) (diagnostics.Prompt, error) {
+func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q question) (diagnostics.Prompt, error) {
 	var none diagnostics.Prompt
 	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
 	if err != nil {

@@ -68,7 +68,7 @@ type evaluation struct {
 	*evaluateFlags
 	cmd    *cobra.Command
 	opened *opened
-	plan   *evaluationPlan
+	plan   *promptPlan
 	arms   []attentionFlags
 	log    *eval.Log // nil without --output
 	eval.Results
@@ -201,7 +201,7 @@ func (r *evaluation) keep(a eval.Answer) error {
 }
 
 // sample reads prompt n once and answers it with every arm.
-func (r *evaluation) sample(n int, q testPrompt) error {
+func (r *evaluation) sample(n int, q question) error {
 	o := r.opened
 	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *evaluation) sample(n int, q testPrompt) error {
 
 // answer decodes with one arm, from the end of the prompt; first along exact
 // attention's answer, if there is one.
-func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q testPrompt, seed uint64, exact *course) (eval.Answer, error) {
+func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q question, seed uint64, exact *course) (eval.Answer, error) {
 	var apart *eval.Divergence
 	if err := r.build(s, flags, seed); err != nil {
 		return eval.Answer{}, err

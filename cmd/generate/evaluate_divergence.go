@@ -15,7 +15,7 @@ type course struct {
 }
 
 // exactCourse decodes with exact attention and keeps the logits of its steps.
-func (r *evaluation) exactCourse(s *decode.Session, q testPrompt) (*course, error) {
+func (r *evaluation) exactCourse(s *decode.Session, q question) (*course, error) {
 	exact := r.attentionFlags.as("dense")
 	if err := r.build(s, exact, 0); err != nil {
 		return nil, err

@@ -245,7 +245,7 @@ func TestCutMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Tokenizer.Close()
-	p := &evaluationPlan{encode: encoder{flags: newEvaluateCommand().Flags(), opened: o}}
+	p := &promptPlan{encode: encoder{flags: newEvaluateCommand().Flags(), opened: o}}
 	row := eval.Row{Input: strings.Join(words, " "), AnswerPrefix: " So"}
 	whole, err := p.encode.ids(row.Input, row.AnswerPrefix)
 	if err != nil {

@@ -12,7 +12,8 @@
 //
 //	devices, open, models, resolve    --device, MODEL and its weights
 //	attentions, attention_report      --attention: methods from flags, their labels
-//	prompt, task, sampling            what is asked, and how tokens are chosen
+//	prompt, sampling                  what is asked, and how tokens are chosen
+//	sources, prompts, task            prompts of tasks
 //	context, need                     whether it fits
 //	spread                            what a latent cache should be grouped by
 //	usage, help, environment          flags in general, errors about them

@@ -112,6 +112,7 @@ func remove(t *testing.T, dir, name string) {
 func TestRefusedUse(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/empty", "")
+	write(t, dir+"/two.jsonl", strings.Repeat(`{"input": "x", "outputs": ["y"]}`+"\n", 2))
 	write(t, dir+"/file", "text")
 	for _, pipe := range []string{"/pipe", "/pipe.jsonl"} {
 		if err := syscall.Mkfifo(dir+pipe, 0o600); err != nil {
@@ -192,12 +193,16 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{needle, "-p", "x", "--raw", "--system-prompt", "y"}, "--system-prompt needs a chat template, but the text is raw (--raw)"},
 		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
-		{[]string{"compare", m, "-n", "0"}, "-n 0: want at least 1"},
+		{[]string{"compare", m, "-n", "-1"}, "-n -1: want at least 1, or 0 for the default"},
 		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want 1 to 10000"},
-		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes`},
-		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 187 tokens of 50: ask for fewer codes or a longer prompt"},
+		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
+		{[]string{"compare", m, "--task", "vt,cwe"}, `--task "vt,cwe": want one task`},
+		{[]string{"compare", m, "--task", "vt", "--codes", "3"}, "--codes goes with --task access-codes: leave it out, or ask for access_3"},
+		{[]string{"compare", m, "--codes", "0"}, "--codes 0: want at least 1"},
+		{[]string{"compare", needle, "--task", dir + "/two.jsonl", "--row", "2"}, "--row 2: DIR/two.jsonl has rows 0 to 1"},
+		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"compare", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},
-		{[]string{"compare", needle, "--row", "-1"}, "access codes: row -1: rows count from 0"},
+		{[]string{"compare", m, "--row", "-1"}, "--row -1: want 0 to 999999"},
 		{[]string{"compare", m, "--foo"}, "unknown flag --foo; see generate compare --help"},
 		{[]string{m, ids, "--attention", "centroid", "--block", "0"}, "--block 0: must be at least 1"},
 		{[]string{m, ids, "--attention", "centroid", "--budget", "8"}, "--budget 8 must be at least --block 16, the keys of one cluster"},

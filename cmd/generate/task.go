@@ -2,66 +2,82 @@ package main
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"blitzen/eval"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// taskFlags name the prompts of an evaluation.
+// taskFlags name one prompt of those that evaluate puts.
 type taskFlags struct {
 	task   string
 	length int
 	codes  int
 	seed   uint64
+	row    int
 }
+
+// codesTask is the task whose number of codes is a flag.
+const codesTask = "access-codes"
 
 func (t *taskFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.task, "task", "access-codes", "ask for `NAME`: access-codes")
+	f.StringVar(&t.task, "task", codesTask, "ask for `NAME`: access-codes, a task of evaluate, or FILE.jsonl")
 	f.IntVar(&t.length, "length", 4096, "at most `N` tokens, chat template included")
-	f.IntVar(&t.codes, "codes", 8, "`N` access codes in a prompt; 8 are few, 40 many")
-	f.Uint64Var(&t.seed, "task-seed", 1, "seed `N` of the prompts")
+	f.IntVar(&t.codes, "codes", accessTasks["access_few"], "`N` access codes in a prompt; 8 are few, 40 many")
+	f.Uint64Var(&t.seed, "task-seed", defaultTaskSeed, "seed `N` of the prompts")
+	f.IntVar(&t.row, "row", 0, "the `N`-th prompt of the task, from 0")
 }
 
-// question is one prompt of a task, ready for a model.
-type question struct {
-	eval.Row
-	ids []int32
-}
-
-// check refuses an unknown task before a model is loaded.
-func (t *taskFlags) check() error {
-	if t.task != "access-codes" {
-		return usagef("--task %q: want access-codes", t.task)
+// check refuses flags before a model is loaded.
+func (t *taskFlags) check(f *pflag.FlagSet) error {
+	switch {
+	case strings.Contains(t.task, ","):
+		return usagef("--task %q: want one task", t.task)
+	case t.task != codesTask && f.Changed("codes") && !fromVariable(f, "codes"):
+		return usagef("--codes goes with --task %s: leave it out, or ask for access_%d", codesTask, t.codes)
+	case t.codes < 1:
+		return usagef("--codes %d: want at least 1", t.codes)
+	case t.row < 0 || t.row >= eval.MaxPrompts:
+		return usagef("--row %d: want 0 to %d", t.row, eval.MaxPrompts-1)
 	}
-	return nil
+	return t.source().check()
 }
 
-// row makes prompt i for a model, its text encoded as p says.
-func (t *taskFlags) row(o *opened, f *pflag.FlagSet, p *promptFlags, i int) (question, error) {
-	if t.length > o.Config.MaxPositions {
-		return question{}, usagef("--length %d: the model's limit is %d tokens", t.length, o.Config.MaxPositions)
+// source is the prompts up to that of --row, as evaluate names them.
+func (t *taskFlags) source() *sourceFlags {
+	name := t.task
+	if name == codesTask {
+		name = fmt.Sprintf("access_%d", t.codes)
 	}
+	return &sourceFlags{
+		single: true, tasks: name, lengths: strconv.Itoa(t.length), perTask: t.row + 1, taskSeed: t.seed,
+		prefix: eval.WithPrefix, scorer: eval.ScorerAll,
+	}
+}
+
+// question makes the prompt, its text encoded as p says. Its answer is at most
+// maxTokens long, or as the task says for 0.
+func (t *taskFlags) question(cmd *cobra.Command, o *opened, p *promptFlags, maxTokens int) (question, error) {
 	if err := o.needTokenizer(); err != nil {
 		return question{}, err
 	}
-	var ids []int32
-	encode := func(text string) (int, error) {
-		var err error
-		ids, _, err = p.encodeText(f, o.Tokenizer, o.Name, text)
-		return len(ids), err
-	}
-	row, err := eval.AccessCodes{Tokens: t.length, Codes: t.codes, Seed: t.seed}.Row(i, encode)
+	plan, err := t.source().plan(cmd, o, p, maxTokens)
 	if err != nil {
-		return question{}, usageError{err}
-	}
-	if _, err := encode(row.Input); err != nil {
 		return question{}, err
 	}
-	return question{row, ids}, nil
+	if t.row >= plan.prompts {
+		return question{}, usagef("--row %d: %s has rows 0 to %d", t.row, t.task, plan.prompts-1)
+	}
+	return plan.question(t.row)
 }
 
 // describe says where a prompt came from.
 func (t *taskFlags) describe(q question) string {
-	return fmt.Sprintf("%d tokens with %d access codes (task seed %d, row %d)", len(q.ids), q.Codes, t.seed, q.Index)
+	if t.task == codesTask {
+		return fmt.Sprintf("%s with %s (task seed %d, row %d)", count(len(q.ids), "token"), count(q.Codes, "access code"), t.seed, q.Index)
+	}
+	return fmt.Sprintf("%s of %s", count(len(q.ids), "token"), q.ID)
 }

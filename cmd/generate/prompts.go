@@ -53,8 +53,8 @@ func (e encoder) counter() (func(text string) (int, error), error) {
 	}, nil
 }
 
-// testPrompt is one prompt of a run, ready for a model.
-type testPrompt struct {
+// question is one prompt of a run, ready for a model.
+type question struct {
 	eval.Row
 	ids       []int32
 	limit     int
@@ -62,9 +62,9 @@ type testPrompt struct {
 	maxTokens int
 }
 
-// evaluationPlan numbers the prompts of a run: by source, row, and way of the
+// promptPlan numbers the prompts of a run: by source, row, and way of the
 // answer prefix.
-type evaluationPlan struct {
+type promptPlan struct {
 	flags     *sourceFlags
 	encode    encoder
 	sources   []rowSource
@@ -74,8 +74,8 @@ type evaluationPlan struct {
 	prompts   int
 }
 
-func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, maxTokens int) (*evaluationPlan, error) {
-	p := &evaluationPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
+func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, maxTokens int) (*promptPlan, error) {
+	p := &promptPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
 	var err error
 	if p.sources, err = s.sources(cmd, o, p.encode); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, m
 }
 
 // ways are those of the answer prefix that make sense for a source.
-func (p *evaluationPlan) ways(s rowSource) []string {
+func (p *promptPlan) ways(s rowSource) []string {
 	switch {
 	case !s.prefixed:
 		return []string{""}
@@ -107,7 +107,7 @@ func (p *evaluationPlan) ways(s rowSource) []string {
 
 // longest is how many tokens the prompts of a source have at most, with their
 // answers.
-func (p *evaluationPlan) longest(s rowSource) (int, error) {
+func (p *promptPlan) longest(s rowSource) (int, error) {
 	if !s.file {
 		return s.limit + min(max(p.maxTokens, longestAnswer), p.positions), nil
 	}
@@ -134,7 +134,7 @@ func (p *evaluationPlan) longest(s rowSource) (int, error) {
 const longestAnswer = 128
 
 // answerTokens is the longest answer to a row.
-func (p *evaluationPlan) answerTokens(row eval.Row) int {
+func (p *promptPlan) answerTokens(row eval.Row) int {
 	switch {
 	case p.maxTokens > 0:
 		return p.maxTokens
@@ -146,7 +146,7 @@ func (p *evaluationPlan) answerTokens(row eval.Row) int {
 
 // question makes prompt n of the run. Numbers never fall from call to call.
 // An error that is errBadRow is one of a file's row.
-func (p *evaluationPlan) question(n int) (testPrompt, error) {
+func (p *promptPlan) question(n int) (question, error) {
 	for _, s := range p.sources {
 		ways := p.ways(s)
 		if n >= s.rows*len(ways) {
@@ -155,9 +155,9 @@ func (p *evaluationPlan) question(n int) (testPrompt, error) {
 		}
 		row, err := s.row(n / len(ways))
 		if err != nil {
-			return testPrompt{}, usageError{err}
+			return question{}, usageError{err}
 		}
-		q := testPrompt{Row: row, limit: s.limit, prefix: ways[n%len(ways)], maxTokens: p.answerTokens(row)}
+		q := question{Row: row, limit: s.limit, prefix: ways[n%len(ways)], maxTokens: p.answerTokens(row)}
 		if q.prefix == eval.WithoutPrefix {
 			q.AnswerPrefix = ""
 		}
@@ -169,11 +169,11 @@ func (p *evaluationPlan) question(n int) (testPrompt, error) {
 		}
 		return q, err
 	}
-	return testPrompt{}, fmt.Errorf("prompt %d: the run has %d", n, p.prompts)
+	return question{}, fmt.Errorf("prompt %d: the run has %d", n, p.prompts)
 }
 
 // fit encodes a row and sees that it keeps its limit.
-func (p *evaluationPlan) fit(q testPrompt, s rowSource) ([]int32, error) {
+func (p *promptPlan) fit(q question, s rowSource) ([]int32, error) {
 	limit, whose := p.positions, "the model's"
 	if q.limit > 0 {
 		limit, whose = q.limit, "the one asked for"
@@ -185,13 +185,17 @@ func (p *evaluationPlan) fit(q testPrompt, s rowSource) ([]int32, error) {
 	case s.file && p.flags.truncate == "middle":
 		return p.cutMiddle(q.Row, limit, len(ids))
 	}
-	return nil, fmt.Errorf("the prompt has %d tokens, and the limit, %s, is %d: --truncate middle cuts it", len(ids), whose, limit)
+	hint := ": --truncate middle cuts it"
+	if p.flags.single {
+		hint = "" // compare has no such flag
+	}
+	return nil, fmt.Errorf("the prompt has %d tokens, and the limit, %s, is %d%s", len(ids), whose, limit, hint)
 }
 
 // cutMiddle takes tokens out of the middle of a row's message, as LongBench v2
 // does, until the prompt keeps the limit: the first half and the last half of
 // what is left are joined as text.
-func (p *evaluationPlan) cutMiddle(row eval.Row, limit, length int) ([]int32, error) {
+func (p *promptPlan) cutMiddle(row eval.Row, limit, length int) ([]int32, error) {
 	tok := p.encode.opened.Tokenizer
 	message, err := tok.Encode(row.Input, tokenizer.EncodeOptions{})
 	if err != nil {

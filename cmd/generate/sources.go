@@ -20,6 +20,7 @@ import (
 
 // sourceFlags name the prompts of an evaluation.
 type sourceFlags struct {
+	single   bool // one task, of --task
 	tasks    string
 	lengths  string
 	perTask  int
@@ -37,6 +38,9 @@ const defaultSamples = 48
 // defaultAnswer is the longest answer where neither flag nor task says.
 const defaultAnswer = 64
 
+// defaultTaskSeed is that of the published rows of RULER.
+const defaultTaskSeed = 42
+
 // accessTasks are access-code tasks by the number of codes in a prompt;
 // access_N is one too.
 var accessTasks = map[string]int{"access_few": 8, "access_dense": 40}
@@ -45,7 +49,7 @@ func (s *sourceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.tasks, "tasks", "access_few", "put `NAMES`: access_few, access_dense, access_N (N codes), json_kv,\nniah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe,\nniah_multivalue_noise, niah_multiquery_noise,\nor files of rows, FILE.jsonl")
 	f.StringVar(&s.lengths, "length", "4096", "make prompts of at most `N` tokens, chat template included")
 	f.IntVar(&s.perTask, "samples", 0, "`N` prompts of each task and length (default: 48, or all of a file)")
-	f.Uint64Var(&s.taskSeed, "task-seed", 42, "seed `N` of prompts that are made")
+	f.Uint64Var(&s.taskSeed, "task-seed", defaultTaskSeed, "seed `N` of prompts that are made")
 	f.StringVar(&s.prefix, "answer-prefix", "with", "a row's answer prefix begins the answer: `WAY` with, without or both")
 	f.StringVar(&s.scorer, "scorer", eval.ScorerAll, "score rows of files that name no scorer by `NAME`: choice, exact,\nstring_match_all, string_match_part, substring_exact_match")
 	f.IntVar(&s.limit, "limit", 0, "rows of files: at most `N` tokens, chat template included (default: what the model reads)")
@@ -53,16 +57,24 @@ func (s *sourceFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&s.skipBad, "skip-bad", false, "leave out bad rows of files, naming each, in place of ending")
 }
 
+// flag names the tasks.
+func (s *sourceFlags) flag() string {
+	if s.single {
+		return "--task"
+	}
+	return "--tasks"
+}
+
 // check refuses flags before a model is opened.
 func (s *sourceFlags) check() error {
 	if len(choices(s.tasks)) == 0 || len(choices(s.lengths)) == 0 {
-		return usagef("nothing to do: --tasks %q, --length %q", s.tasks, s.lengths)
+		return usagef("nothing to do: %s %q, --length %q", s.flag(), s.tasks, s.lengths)
 	}
 	if err := eval.CheckScorer(s.scorer); err != nil {
 		return usagef("--scorer: %w", err)
 	}
 	switch {
-	case s.prefix != "with" && s.prefix != "without" && s.prefix != "both":
+	case s.prefix != eval.WithPrefix && s.prefix != eval.WithoutPrefix && s.prefix != "both":
 		return usagef("--answer-prefix %q: want with, without or both", s.prefix)
 	case s.truncate != "" && s.truncate != "middle":
 		return usagef("--truncate %q: want middle", s.truncate)
@@ -73,12 +85,12 @@ func (s *sourceFlags) check() error {
 	}
 	named := map[string]bool{}
 	for _, name := range choices(s.tasks) {
-		if _, err := accessCodes(name); err != nil {
+		if _, err := s.accessCodes(name); err != nil {
 			return err
 		}
 		// Rows of a file are called by its name, in tables and in --output.
 		if named[filepath.Base(name)] {
-			return usagef("--tasks: %s is named twice: leave one out, or rename a file", filepath.Base(name))
+			return usagef("%s: %s is named twice: leave one out, or rename a file", s.flag(), filepath.Base(name))
 		}
 		named[filepath.Base(name)] = true
 	}
@@ -103,21 +115,21 @@ func (s *sourceFlags) eachLength() ([]int, error) {
 
 // accessCodes is the number of codes that an access-code task has in a prompt,
 // 0 for other tasks.
-func accessCodes(name string) (int, error) {
+func (s *sourceFlags) accessCodes(name string) (int, error) {
 	if n, ok := accessTasks[name]; ok {
 		return n, nil
 	}
 	text, ok := strings.CutPrefix(name, "access_")
 	if !ok {
 		if !isFile(name) && name != eval.TaskJSONKV && !ruler.IsTask(name) {
-			return 0, usagef("--tasks %q: want access_few, access_dense, access_N, %s, %s or a file that ends in .jsonl",
-				name, eval.TaskJSONKV, strings.Join(ruler.Tasks(), ", "))
+			return 0, usagef("%s %q: want access_few, access_dense, access_N, %s, %s or a file that ends in .jsonl",
+				s.flag(), name, eval.TaskJSONKV, strings.Join(ruler.Tasks(), ", "))
 		}
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usagef("--tasks %q: want access_few, access_dense or access_N, with N codes in a prompt", name)
+		return 0, usagef("%s %q: want access_few, access_dense or access_N, with N codes in a prompt", s.flag(), name)
 	}
 	return n, nil
 }
@@ -176,7 +188,7 @@ func (s *sourceFlags) made(name string, length int, encode encoder) (rowSource, 
 	if out.rows == 0 {
 		out.rows = defaultSamples
 	}
-	codes, err := accessCodes(name)
+	codes, err := s.accessCodes(name)
 	switch {
 	case err != nil:
 		return out, err
@@ -209,11 +221,11 @@ func (s *sourceFlags) made(name string, length int, encode encoder) (rowSource, 
 // read is the rows of a file.
 func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return rowSource{}, usagef("--tasks: %s is not a regular file", path) // it is read twice
+		return rowSource{}, usagef("%s: %s is not a regular file", s.flag(), path) // it is read twice
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return rowSource{}, usagef("--tasks: %v", err)
+		return rowSource{}, usagef("%s: %v", s.flag(), err)
 	}
 	defer file.Close()
 	var bad func(error)
