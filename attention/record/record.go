@@ -2,7 +2,7 @@
 // steps computed:
 //
 //	Outputs  the attention outputs, unchanged
-//	Replay   the outputs on the course of another backend, whose outputs go on
+//	Replay   the outputs on the trajectory of another backend, whose outputs go on
 //	Queries  the queries of a prompt's last tokens
 //	Mass     where exact attention puts its weight
 //

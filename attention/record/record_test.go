@@ -54,10 +54,10 @@ func budget(dev device.Device, rows, heads int) build {
 	}
 }
 
-// course is logits and attention outputs of some steps.
-type course struct{ logits, outputs [][]float32 }
+// trajectory is logits and attention outputs of some steps.
+type trajectory struct{ logits, outputs [][]float32 }
 
-func (c *course) add(t *testing.T, logits []float32, last func() ([]float32, error)) {
+func (c *trajectory) add(t *testing.T, logits []float32, last func() ([]float32, error)) {
 	out, err := last()
 	modeltest.Check(t, err)
 	c.logits, c.outputs = append(c.logits, slices.Clone(logits)), append(c.outputs, out)
@@ -84,7 +84,7 @@ func tokens(t *testing.T, s *decode.Session, b build) (ids []int32, logits [][]f
 }
 
 // outputs follows ids with a recorder around b.
-func outputs(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32) (c course) {
+func outputs(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32) (c trajectory) {
 	t.Helper()
 	var r *record.Outputs
 	modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
@@ -100,7 +100,7 @@ func outputs(t *testing.T, s *decode.Session, dev device.Device, shape record.Sh
 	return c
 }
 
-// A recorder changes nothing. On another's course a backend sees what the other
+// A recorder changes nothing. On another's trajectory a backend sees what the other
 // saw: the logits are the other's bit for bit, whatever the backend computes,
 // and exact attention's own outputs are those it was given.
 func TestReplay(t *testing.T) {
@@ -119,7 +119,7 @@ func TestReplay(t *testing.T) {
 		}{{"dense", modeltest.Dense(dev, m), true}, {"sampled", sampled(dev), false}} {
 			got := replay(t, s, dev, shape, c.build, ids, exact.outputs)
 			if !same(got.logits, logits) {
-				t.Errorf("%s, %s: the course is not the one given", name, c.name)
+				t.Errorf("%s, %s: the trajectory is not the one given", name, c.name)
 			}
 			if same(got.outputs, exact.outputs) != c.equal {
 				t.Errorf("%s, %s: outputs are those of exact attention: %v", name, c.name, !c.equal)
@@ -128,7 +128,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func replay(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32, given [][]float32) (c course) {
+func replay(t *testing.T, s *decode.Session, dev device.Device, shape record.Shape, b build, ids []int32, given [][]float32) (c trajectory) {
 	t.Helper()
 	var r *record.Replay
 	modeltest.Check(t, s.Build(func(k *kvcache.Cache) (attention.Backend, error) {
@@ -204,7 +204,7 @@ func TestMass(t *testing.T) {
 	}
 }
 
-// In the first step all weight is on the prompt, and the course is dense.
+// In the first step all weight is on the prompt, and the trajectory is dense.
 func TestMassOfModel(t *testing.T) {
 	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
 		dev := modeltest.Host(t)

@@ -6,9 +6,9 @@ import (
 )
 
 // Replay is a backend whose outputs are kept and not used: given outputs go on
-// in their place. With those that another backend had, the model takes exactly
-// the other's course, so that every query and cache row is the same for both
-// and their outputs differ by the method alone.
+// in their place. With those that another backend had, the model is exactly on
+// the other's trajectory: every query and cache row is the same for both, and
+// their outputs differ by the method alone.
 type Replay struct {
 	attention.Backend
 	dev   device.Device

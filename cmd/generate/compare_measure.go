@@ -43,7 +43,7 @@ func (m *measurement) run() (*compared, error) {
 
 // methods runs the base and then the other, which is measured against it. It
 // returns exact attention along the base's tokens, if the control wants it.
-func (m *measurement) methods(p comparison.Prompt, r *compared) (exact comparison.Course, err error) {
+func (m *measurement) methods(p comparison.Prompt, r *compared) (exact comparison.Trajectory, err error) {
 	a, b := m.side(m.a), m.side(m.b)
 	defer a.groups.close()
 	defer b.groups.close()
@@ -101,7 +101,7 @@ func (m *measurement) rows(p comparison.Prompt, b attentionFlags, r *compared) e
 }
 
 // seed measures the second method with one attention seed.
-func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, base comparison.Course, r *compared) error {
+func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, base comparison.Trajectory, r *compared) error {
 	begin := time.Now()
 	free, err := m.answer(p, b, seed)
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, b
 // measureControl compares exact attention with itself after the prompt was read
 // in other chunks and its rows were shuffled: what rounding alone does. On the
 // CPU chunks alone change nothing, since a row's sums do not depend on them.
-func (m *measurement) measureControl(exact comparison.Course) (*controlResult, error) {
+func (m *measurement) measureControl(exact comparison.Trajectory) (*controlResult, error) {
 	begin := time.Now()
 	usual := min(m.Model.MaxRows(), len(m.ids))
 	c := &controlResult{Chunk: usual*2/5 | 1, UsualChunk: usual}

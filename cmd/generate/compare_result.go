@@ -52,7 +52,7 @@ type seedResult struct {
 	AccessPercent float64            `json:"access_percent"`
 	BytesPercent  float64            `json:"bytes_percent"`
 	Divergence    divergence.Summary `json:"divergence"`              // along the base's tokens
-	OutputErrors  []float64          `json:"attention_output_errors"` // by layer, on the base's course
+	OutputErrors  []float64          `json:"attention_output_errors"` // by layer, on the base's trajectory
 	Tokens        []divergence.Step  `json:"tokens"`
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"blitzen/decode"
 	"blitzen/eval"
+	"blitzen/eval/comparison"
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
@@ -215,9 +216,10 @@ func (r *evaluation) sample(n int, q question) error {
 	if err := s.Prefill(r.cmd.Context(), q.ids, nil); err != nil {
 		return err
 	}
-	var exact *course
+	p := comparison.Prompt{Session: s, Device: o.Device, Model: o.Model}
+	var exact *comparison.Trajectory
 	if r.divergence {
-		if exact, err = r.exactCourse(s, q); err != nil {
+		if exact, err = r.exact(p, q); err != nil {
 			return err
 		}
 	}
@@ -229,7 +231,7 @@ func (r *evaluation) sample(n int, q question) error {
 			if r.log != nil && r.log.Holds(n, arm, repeat) {
 				continue
 			}
-			a, err := r.answer(s, flags, q, eval.RepeatSeed(r.attentionFlags.seed, q.ID, repeat), exact)
+			a, err := r.answer(p, flags, q, eval.RepeatSeed(r.attentionFlags.seed, q.ID, repeat), exact)
 			if err != nil {
 				return err
 			}
@@ -244,27 +246,29 @@ func (r *evaluation) sample(n int, q question) error {
 
 // answer decodes with one arm, from the end of the prompt; first along exact
 // attention's answer, if there is one.
-func (r *evaluation) answer(s *decode.Session, flags attentionFlags, q question, seed uint64, exact *course) (eval.Answer, error) {
-	var apart *eval.Divergence
-	if err := r.build(s, flags, seed); err != nil {
+func (r *evaluation) answer(p comparison.Prompt, flags attentionFlags, q question, seed uint64, exact *comparison.Trajectory) (eval.Answer, error) {
+	build, err := r.builderOf(flags, seed)
+	if err != nil {
 		return eval.Answer{}, err
 	}
+	var apart *eval.Divergence
 	if exact != nil {
-		var err error
-		if apart, err = r.diverge(s, exact); err != nil {
+		steps, err := p.Divergence(r.cmd.Context(), build, *exact)
+		if err != nil {
 			return eval.Answer{}, err
 		}
-		if err := r.build(s, flags, seed); err != nil {
-			return eval.Answer{}, err
-		}
+		apart = sumOf(steps)
+	}
+	if err := p.Session.Build(build); err != nil {
+		return eval.Answer{}, err
 	}
 	limits := decode.Limits{MaxTokens: q.maxTokens, EOS: r.opened.EOS, Decoder: r.opened.Tokenizer.NewStream(true)}
-	result, err := s.Generate(r.cmd.Context(), limits, nil)
+	result, err := p.Session.Generate(r.cmd.Context(), limits, nil)
 	if err != nil {
 		return eval.Answer{}, err
 	}
 	score, err := eval.Score(result.Text, q.Row)
-	access := s.Access()
+	access := p.Session.Access()
 	return eval.Answer{
 		ID: q.ID, Task: q.Task, Limit: q.limit, Prefix: q.prefix, Scorer: q.Scorer, Seed: seed,
 		PromptTokens: len(q.ids), Tokens: len(result.Tokens), Finish: result.Finish, Text: result.Text, Expected: q.Outputs,

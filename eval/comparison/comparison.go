@@ -2,14 +2,15 @@
 // they are apart: freely, along the same tokens, and, for attention itself, on
 // the same queries and cache rows.
 //
-//	Record        the base: its logits and attention outputs along its own tokens
+//	Record        the base: its trajectory along its own tokens
 //	Divergence    another method along the base's tokens, fed by itself
-//	OutputErrors  another method's attention on the base's course
+//	OutputErrors  another method's attention on the base's trajectory
 //	Mass, Reads   which prompt rows exact attention weighs, which a method read
 package comparison
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -32,11 +33,11 @@ type Prompt struct {
 	Model   model.Model
 }
 
-// Course is what a method computed along tokens.
-type Course struct {
+// Trajectory is what a method computed along tokens.
+type Trajectory struct {
 	Tokens  []int32
 	Logits  [][]float32 // [steps][vocab]
-	outputs [][]float32 // [steps][layers · heads · dim]
+	outputs [][]float32 // [steps][layers · heads · dim]; none of RecordLogits
 }
 
 func (p Prompt) shape() record.Shape {
@@ -44,25 +45,42 @@ func (p Prompt) shape() record.Shape {
 	return record.Shape{Layers: c.Layers, Heads: c.Heads, Dim: p.Model.CacheSpec()[0].ValueDim}
 }
 
-// Record follows tokens with a method and keeps what it computes: vocabulary
-// and attention outputs, in float32, for every token.
-func (p Prompt) Record(ctx context.Context, build Build, tokens []int32) (Course, error) {
-	c := Course{Tokens: tokens}
+// RecordLogits follows tokens with a method and keeps its logits in float32: all
+// that Divergence asks of a base.
+func (p Prompt) RecordLogits(ctx context.Context, build Build, tokens []int32) (Trajectory, error) {
+	return p.record(ctx, build, tokens, func() error { return nil })
+}
+
+// Record keeps the attention outputs of every token in float32, too, which
+// OutputErrors asks of a base.
+func (p Prompt) Record(ctx context.Context, build Build, tokens []int32) (Trajectory, error) {
 	var r *record.Outputs
-	err := p.Session.Build(wrap(build, func(inner attention.Backend) (attention.Backend, error) {
+	var outputs [][]float32
+	recorded := wrap(build, func(inner attention.Backend) (attention.Backend, error) {
 		var err error
 		r, err = record.NewOutputs(p.Device, inner, p.shape())
 		return r, err
-	}))
-	if err != nil {
-		return c, err
-	}
-	err = p.Session.Follow(ctx, tokens, func(_ int, logits []float32) error {
-		outputs, err := r.Last()
-		c.Logits, c.outputs = append(c.Logits, slices.Clone(logits)), append(c.outputs, outputs)
+	})
+	t, err := p.record(ctx, recorded, tokens, func() error {
+		last, err := r.Last()
+		outputs = append(outputs, last)
 		return err
 	})
-	return c, err
+	t.outputs = outputs
+	return t, err
+}
+
+// record keeps logits and calls each after every step.
+func (p Prompt) record(ctx context.Context, build Build, tokens []int32, each func() error) (Trajectory, error) {
+	t := Trajectory{Tokens: tokens}
+	if err := p.Session.Build(build); err != nil {
+		return t, err
+	}
+	err := p.Session.Follow(ctx, tokens, func(_ int, logits []float32) error {
+		t.Logits = append(t.Logits, slices.Clone(logits))
+		return each()
+	})
+	return t, err
 }
 
 // wrap puts a backend around another; the inner one is closed if that fails.
@@ -83,7 +101,7 @@ func wrap(build Build, around func(attention.Backend) (attention.Backend, error)
 
 // Divergence follows the base's tokens with another method and compares the
 // distributions of every step.
-func (p Prompt) Divergence(ctx context.Context, build Build, base Course) ([]divergence.Step, error) {
+func (p Prompt) Divergence(ctx context.Context, build Build, base Trajectory) ([]divergence.Step, error) {
 	if err := p.Session.Build(build); err != nil {
 		return nil, err
 	}
@@ -98,7 +116,10 @@ func (p Prompt) Divergence(ctx context.Context, build Build, base Course) ([]div
 // OutputErrors are, by layer, the attention outputs' relative error against the
 // base's: √(Σ|o − o_base|² / Σ|o_base|²) over steps and query heads. The base's
 // outputs go on to the next layer, so that both see the same queries and rows.
-func (p Prompt) OutputErrors(ctx context.Context, build Build, base Course) ([]float64, error) {
+func (p Prompt) OutputErrors(ctx context.Context, build Build, base Trajectory) ([]float64, error) {
+	if len(base.outputs) < len(base.Tokens) {
+		return nil, errors.New("the base has no attention outputs: only Record keeps them")
+	}
 	var r *record.Replay
 	err := p.Session.Build(wrap(build, func(inner attention.Backend) (attention.Backend, error) {
 		var err error
@@ -110,10 +131,9 @@ func (p Prompt) OutputErrors(ctx context.Context, build Build, base Course) ([]f
 	}
 	e := newSquares(p.shape().Layers)
 	if len(base.outputs) > 0 {
-		err = r.Give(base.outputs[0])
-	}
-	if err != nil {
-		return nil, err
+		if err := r.Give(base.outputs[0]); err != nil {
+			return nil, err
+		}
 	}
 	err = p.Session.Follow(ctx, base.Tokens, func(i int, _ []float32) error {
 		got, err := r.Last()

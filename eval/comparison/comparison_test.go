@@ -49,7 +49,7 @@ func sampled(dev device.Device, budget int, always bool) comparison.Build {
 }
 
 // base is dense attention along its own tokens.
-func base(t *testing.T, p comparison.Prompt) comparison.Course {
+func base(t *testing.T, p comparison.Prompt) comparison.Trajectory {
 	t.Helper()
 	modeltest.Check(t, p.Session.Build(modeltest.Dense(p.Device, p.Model)))
 	var ids []int32
@@ -67,7 +67,7 @@ func base(t *testing.T, p comparison.Prompt) comparison.Course {
 }
 
 // apart is a method's summary and output errors against the base.
-func apart(t *testing.T, p comparison.Prompt, b comparison.Build, base comparison.Course) (divergence.Summary, []float64) {
+func apart(t *testing.T, p comparison.Prompt, b comparison.Build, base comparison.Trajectory) (divergence.Summary, []float64) {
 	t.Helper()
 	s, err := p.Divergence(context.Background(), b, base)
 	modeltest.Check(t, err)
@@ -164,5 +164,22 @@ func TestMatch(t *testing.T) {
 		if rate, first := comparison.Match(c.a, c.b); rate != c.rate || first != c.first {
 			t.Errorf("%v and %v: %v, %d", c.a, c.b, rate, first)
 		}
+	}
+}
+
+// Logits alone are a base for Divergence, and none for OutputErrors.
+func TestRecordLogits(t *testing.T) {
+	p := read(t, 0)
+	dense := modeltest.Dense(p.Device, p.Model)
+	along := base(t, p)
+	logits, err := p.RecordLogits(context.Background(), dense, along.Tokens)
+	modeltest.Check(t, err)
+	steps, err := p.Divergence(context.Background(), dense, logits)
+	modeltest.Check(t, err)
+	if s := divergence.Summarize(steps); len(steps) != len(along.Tokens) || s.KLD.Maximum != 0 {
+		t.Errorf("%d steps, %+v", len(steps), s)
+	}
+	if _, err := p.OutputErrors(context.Background(), dense, logits); err == nil {
+		t.Error("outputs that were not recorded are compared")
 	}
 }
