@@ -37,7 +37,7 @@ type Operator struct {
 // Operator makes cache rows and queries of the model's, teams, and copies of
 // them all for so many layers.
 func (c *Source) Operator(ctx context.Context, cfg OperatorConfig, layers int) (*Operator, error) {
-	dev := c.owned.Dev
+	dev := c.dev
 	o := &Operator{OperatorConfig: cfg, dev: dev, owned: device.Owner{Dev: dev}}
 	keys, values, err := c.pieces(cfg.Shape)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Source) Operator(ctx context.Context, cfg OperatorConfig, layers int) (
 		})
 	}
 	if err == nil {
-		err = o.build(ctx, cache, attention.Input{Q: q, Pos: pos, Scale: c.scale / float32(math.Sqrt(float64(parts(keys))))}, layers)
+		err = o.build(ctx, cache, attention.Input{Q: q, Pos: pos, Scale: c.last.Scale / float32(math.Sqrt(float64(parts(keys))))}, layers)
 	}
 	if err != nil {
 		o.Close()

@@ -35,7 +35,7 @@ func captured(t *testing.T, latent bool, rows int) (*Source, *decode.Session) {
 		ids[i] = int32(i * i % 300)
 	}
 	modeltest.Check(t, s.Prefill(t.Context(), ids, nil))
-	c, err := Capture(dev, s)
+	c, err := Capture(dev, s, m.Config().Heads)
 	modeltest.Check(t, err)
 	t.Cleanup(c.Close)
 	return c, s
@@ -43,11 +43,7 @@ func captured(t *testing.T, latent bool, rows int) (*Source, *decode.Session) {
 
 func read(t *testing.T, dev device.Device, x *device.Tensor) []float32 {
 	t.Helper()
-	flat, err := dev.New("flat", device.F32, x.Shape...)
-	modeltest.Check(t, err)
-	defer dev.Free(flat)
-	modeltest.Check(t, dev.Run(func(ops *device.Ops) { ops.Copy(flat, x) }))
-	v, err := device.Read[float32](dev, flat)
+	v, err := device.ReadFloats(dev, x)
 	modeltest.Check(t, err)
 	return v
 }
@@ -56,7 +52,7 @@ func read(t *testing.T, dev device.Device, x *device.Tensor) []float32 {
 func TestFill(t *testing.T) {
 	const n, rows = 20, 50
 	c, _ := captured(t, false, n)
-	dev, d := c.owned.Dev, c.spec.KeyDim
+	dev, d := c.dev, c.spec.KeyDim
 	keys, values, err := c.pieces(Shape{Heads: 21, KeyHeads: 3, KeyDim: 2 * d, ValueDim: 2 * d})
 	modeltest.Check(t, err)
 	cache, err := kvcache.New(dev, []kvcache.Spec{{KVHeads: 3, KeyDim: 2 * d, ValueDim: 2 * d}}, rows)
@@ -80,7 +76,7 @@ func TestFill(t *testing.T) {
 					t.Fatalf("head %d, part %d, row %d is not row %d of layer %d, head %d", h, part, row, row%n, layer, head)
 				}
 			}
-			wantQ := read(t, dev, c.queries[layer])
+			wantQ := read(t, dev, c.last.Queries.Index(0, layer))
 			for j := range 7 {
 				digit := []int{j % 7, j / 7}[part]
 				at, source := (h*7+j)*2*d+part*d, (head*7+digit)*d
@@ -117,7 +113,7 @@ func TestPieces(t *testing.T) {
 func TestOperator(t *testing.T) {
 	for _, latent := range []bool{false, true} {
 		c, _ := captured(t, latent, 40)
-		dev := c.owned.Dev
+		dev := c.dev
 		cfg := OperatorConfig{Shape: Shape{Heads: 4, KeyHeads: 2, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim}, Rows: 70, Suffix: 5}
 		if latent {
 			cfg.Shape = Shape{Heads: 6, KeyHeads: 1, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim, Latent: true}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"blitzen/attention"
-	"blitzen/attention/dense"
+	"blitzen/attention/record"
 	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/kvcache"
@@ -30,28 +30,24 @@ func (s Shape) Spec() kvcache.Spec {
 // queries of the last token. Rows of other shapes are made of it by laying heads
 // side by side.
 type Source struct {
-	spec    kvcache.Spec
-	heads   int
-	scale   float32 // of the model's softmax
-	rows    int
-	layers  []*kvcache.Layer
-	queries []*device.Tensor // [layers] [1, heads, KeyDim]
-	owned   device.Owner
+	dev    device.Device
+	spec   kvcache.Spec
+	rows   int
+	layers []*kvcache.Layer
+	last   *record.LastQueries
 }
 
-// Capture takes a session's prompt. The rows stay the session's, which must stay
-// open and build nothing; Close frees the queries.
-func Capture(dev device.Device, s *decode.Session) (*Source, error) {
-	c := &Source{owned: device.Owner{Dev: dev}}
+// Capture takes the prompt of a session whose model has so many query heads. The
+// rows stay the session's, which must stay open and build nothing; Close frees
+// the queries.
+func Capture(dev device.Device, s *decode.Session, heads int) (*Source, error) {
+	c := &Source{dev: dev}
 	err := s.Probe(func(cache *kvcache.Cache) (attention.Backend, error) {
 		c.spec, c.rows, c.layers = cache.Layers[0].Spec, cache.Frozen(), cache.Layers
-		c.queries = make([]*device.Tensor, len(cache.Layers))
-		exact, err := dense.New(dev, cache.Specs())
-		return &observer{exact, c}, err
+		var err error
+		c.last, err = record.NewLastQueries(dev, cache.Specs(), heads, dev.DType())
+		return c.last, err
 	})
-	if err == nil {
-		err = c.owned.Err()
-	}
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("taking the rows of a model: %w", err)
@@ -59,28 +55,12 @@ func Capture(dev device.Device, s *decode.Session) (*Source, error) {
 	return c, nil
 }
 
-// observer is exact attention that keeps the queries.
-type observer struct {
-	*dense.Backend
-	to *Source
-}
-
-// Exact is false: a latent cache is to be attended as it is.
-func (o *observer) Exact() bool { return false }
-
-func (o *observer) Attend(ops *device.Ops, in attention.Input) {
-	q := o.to.owned.New("bench.query", in.Q.DType, in.Q.Shape...)
-	if err := o.to.owned.Err(); err != nil {
-		ops.Fail(err)
-		return
-	}
-	o.to.queries[in.Layer], o.to.heads, o.to.scale = q, in.Q.Shape[1], in.Scale
-	ops.Copy(q, in.Q)
-	o.Backend.Attend(ops, in)
-}
-
 // Close frees the queries.
-func (c *Source) Close() { c.owned.Free() }
+func (c *Source) Close() {
+	if c.last != nil {
+		c.last.Close()
+	}
+}
 
 // Spec is the cache rows of the model.
 func (c *Source) Spec() kvcache.Spec { return c.spec }
@@ -165,7 +145,7 @@ func (c *Source) fill(ops *device.Ops, to *kvcache.Layer, keys, values []piece, 
 // query issues the copies that make the queries of a shape, [1, heads, KeyDim].
 // The query heads of a key head differ in the heads that they are made of.
 func (c *Source) query(ops *device.Ops, to *device.Tensor, keyHeads int, keys []piece, first int) {
-	group, choice := to.Shape[1]/keyHeads, c.heads/c.spec.KVHeads
+	group, choice := to.Shape[1]/keyHeads, c.last.Queries.Shape[1]/c.spec.KVHeads
 	for h := range keyHeads {
 		for j := range group {
 			for _, p := range keys {
@@ -174,7 +154,7 @@ func (c *Source) query(ops *device.Ops, to *device.Tensor, keyHeads int, keys []
 				for range p.part {
 					digit /= choice
 				}
-				q := c.queries[layer].Slice(1, head*choice+digit%choice, head*choice+digit%choice+1)
+				q := c.last.Queries.Slice(0, layer, layer+1).Slice(1, head*choice+digit%choice, head*choice+digit%choice+1)
 				ops.Copy(to.Slice(1, h*group+j, h*group+j+1).Slice(2, p.to, p.to+p.width), q.Slice(2, p.from, p.from+p.width))
 			}
 		}

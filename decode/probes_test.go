@@ -5,25 +5,12 @@ import (
 	"testing"
 
 	"blitzen/attention"
-	"blitzen/attention/dense"
+	"blitzen/attention/record"
 	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/internal/modeltest"
 	"blitzen/kvcache"
 )
-
-// lastQueries records what a decode step asks.
-type lastQueries struct {
-	*dense.Backend
-	q []*device.Tensor // [layers]
-}
-
-func (l *lastQueries) Exact() bool { return false }
-
-func (l *lastQueries) Attend(ops *device.Ops, in attention.Input) {
-	ops.Copy(l.q[in.Layer], in.Q)
-	l.Backend.Attend(ops, in)
-}
 
 // The queries kept must be those of the last tokens, in whatever chunks the
 // prompt is read, and the last of them the query that the first decode step asks
@@ -55,19 +42,15 @@ func TestProbes(t *testing.T) {
 	if s.Cache().Layers[0].Queries != nil {
 		t.Error("queries are kept and nobody asked")
 	}
-	last := &lastQueries{}
+	var last *record.LastQueries
 	modeltest.Check(t, s.Probe(func(c *kvcache.Cache) (attention.Backend, error) {
 		var err error
-		last.Backend, err = dense.New(dev, m.CacheSpec())
-		for range c.Layers {
-			q, err := dev.New("q", device.F32, 1, m.Config().Heads, c.Layers[0].KeyDim)
-			modeltest.Check(t, err)
-			last.q = append(last.q, q)
-		}
+		last, err = record.NewLastQueries(dev, m.CacheSpec(), m.Config().Heads, device.F32)
 		return last, err
 	}))
-	for i, q := range last.q {
-		got, err := device.Read[float32](dev, q)
+	defer last.Close()
+	for i := range want {
+		got, err := device.ReadFloats(dev, last.Queries.Index(0, i))
 		modeltest.Check(t, err)
 		near(t, got, want[i][len(want[i])-len(got):])
 	}

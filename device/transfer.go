@@ -35,6 +35,34 @@ func Read[T Element](d Device, t *Tensor) ([]T, error) {
 	return values, d.Fetch(t).Wait(bytesOf(values))
 }
 
+// ReadFloats is Read of a tensor of any float type, contiguous or not, as
+// float32. It takes a copy on the device.
+func ReadFloats(d Device, t *Tensor) ([]float32, error) {
+	copied, err := d.New(t.Name+" in float32", F32, t.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Free(copied)
+	if err := d.Run(func(ops *Ops) { ops.Copy(copied, t) }); err != nil {
+		return nil, err
+	}
+	return Read[float32](d, copied)
+}
+
+// WriteFloats is Write to a tensor of any float type, contiguous or not, which
+// rounds to nearest. It takes a copy on the device.
+func WriteFloats(d Device, t *Tensor, values []float32) error {
+	wide, err := d.New(t.Name+" in float32", F32, t.Shape...)
+	if err != nil {
+		return err
+	}
+	defer d.Free(wide)
+	if err := Write(d, wide, values); err != nil {
+		return err
+	}
+	return d.Run(func(ops *Ops) { ops.Copy(t, wide) })
+}
+
 // Collect waits for p, a copy of len(values) elements, and stores it in values.
 func Collect[T Element](p Pending, values []T) error { return p.Wait(bytesOf(values)) }
 

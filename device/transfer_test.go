@@ -65,3 +65,25 @@ func TestWriteSeed(t *testing.T) {
 		t.Errorf("read %v, %v; want the low word first", got, err)
 	}
 }
+
+// Columns of a matrix in bfloat16: values beside them stay, and 1 + 2⁻⁹ is
+// rounded to 8 bits.
+func TestFloats(t *testing.T) {
+	d := devicetest.NewReference()
+	x, err := d.New("x", device.BF16, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := device.WriteFloats(d, x.Slice(1, 1, 3), []float32{1 + 0x1p-9, 2, 3, 4}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := device.ReadFloats(d, x); err != nil || !slices.Equal(got, []float32{0, 1, 2, 0, 3, 4}) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if got, err := device.ReadFloats(d, x.Slice(1, 2, 3)); err != nil || !slices.Equal(got, []float32{2, 4}) {
+		t.Errorf("read of the last column %v, %v", got, err)
+	}
+	if err := device.WriteFloats(d, x, []float32{1}); err == nil {
+		t.Error("one number was written to six")
+	}
+}

@@ -115,7 +115,7 @@ func (c *Clusters) average(dev device.Device, cache *kvcache.Cache, dense sample
 // means averages the keys [capacity, dk] of each group, in float64.
 func means(dev device.Device, keys *device.Tensor, p teams.Partition) ([]float32, error) {
 	n, d := len(p.Order), keys.Shape[1]
-	rows, err := wide(dev, keys.Slice(0, 0, n))
+	rows, err := device.ReadFloats(dev, keys.Slice(0, 0, n))
 	if err != nil {
 		return nil, err
 	}
@@ -136,19 +136,6 @@ func means(dev device.Device, keys *device.Tensor, p teams.Partition) ([]float32
 	return out, nil
 }
 
-// wide reads a tensor as float32.
-func wide(dev device.Device, t *device.Tensor) ([]float32, error) {
-	copied, err := dev.New("wide", device.F32, t.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	defer dev.Free(copied)
-	if err := dev.Run(func(ops *device.Ops) { ops.Copy(copied, t) }); err != nil {
-		return nil, err
-	}
-	return device.Read[float32](dev, copied)
-}
-
 // New moves the rows of a cluster together and returns the backend that samples
 // the clusters. After an error Thaw restores the cache.
 func New(dev device.Device, cache *kvcache.Cache, c Clusters, cfg Config) (*sampled.Backend, error) {
@@ -157,19 +144,6 @@ func New(dev device.Device, cache *kvcache.Cache, c Clusters, cfg Config) (*samp
 	}
 	return sampled.New(dev, cache, c.Teams, sampled.Config{
 		Name: "centroid", Drawn: cfg.Budget / cfg.Block, Seed: cfg.Seed, BeyondPaper: cfg.BeyondPaper, Exact: cfg.Covers(c.rows), SampleAlways: cfg.SampleAlways,
-		Keys: func(dst, _ *device.Tensor, head int) error { return upload(dev, dst, c.means[head]) },
+		Keys: func(dst, _ *device.Tensor, head int) error { return device.WriteFloats(dev, dst, c.means[head]) },
 	})
-}
-
-// upload writes values to dst in the type of dst.
-func upload(dev device.Device, dst *device.Tensor, values []float32) error {
-	t, err := dev.New("means", device.F32, dst.Shape...)
-	if err != nil {
-		return err
-	}
-	defer dev.Free(t)
-	if err := device.Write(dev, t, values); err != nil {
-		return err
-	}
-	return dev.Run(func(ops *device.Ops) { ops.Copy(dst, t) })
 }

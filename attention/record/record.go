@@ -1,10 +1,11 @@
 // Package record has backends around a backend, which keep what its decode
 // steps computed:
 //
-//	Outputs  the attention outputs, unchanged
-//	Replay   the outputs on the trajectory of another backend, whose outputs go on
-//	Queries  the queries of a prompt's last tokens
-//	Mass     where exact attention puts its weight
+//	Outputs      the attention outputs, unchanged
+//	Replay       the outputs on the trajectory of another backend, whose outputs go on
+//	Queries      the queries of a prompt's last tokens, in the cache
+//	LastQueries  the queries of the last step
+//	Mass         where exact attention puts its weight
 //
 // They issue operations on tensors made before the first step, so that their
 // steps can be recorded and replayed like any other.

@@ -245,7 +245,7 @@ func (r *operatorBench) measure(cmd *cobra.Command, rows int, drawn []int) error
 		return err
 	}
 	defer s.Close()
-	source, err := bench.Capture(r.Device, s)
+	source, err := bench.Capture(r.Device, s, r.Heads)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"blitzen/attention"
-	"blitzen/attention/dense"
+	"blitzen/attention/record"
 	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/kvcache"
@@ -25,46 +25,41 @@ type Trajectory struct {
 // cache is left at the end of the prompt.
 func Record(ctx context.Context, dev device.Device, s *decode.Session, heads int, tokens []int32) (*Trajectory, error) {
 	t := &Trajectory{Heads: heads}
-	var r *recorder
+	var last *record.LastQueries
 	err := s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
 		if err := t.readKeys(dev, c); err != nil {
 			return nil, err
 		}
 		var err error
-		r, err = newRecorder(dev, c, heads)
-		return r, err
+		last, err = record.NewLastQueries(dev, c.Specs(), heads, device.F32)
+		return last, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = s.Follow(ctx, tokens, func(int, []float32) error {
-		q, err := device.Read[float32](dev, r.queries)
+		q, err := device.Read[float32](dev, last.Queries)
+		if err != nil {
+			return err
+		}
 		layers := make([][]float32, len(t.Keys))
 		for i := range layers {
 			layers[i] = q[i*heads*t.Dim : (i+1)*heads*t.Dim]
 		}
 		t.Queries = append(t.Queries, layers)
-		return err
+		return nil
 	})
-	t.Scale = float64(r.scale)
+	t.Scale = float64(last.Scale)
 	return t, err
 }
 
 // readKeys copies the frozen keys of all layers.
 func (t *Trajectory) readKeys(dev device.Device, c *kvcache.Cache) error {
 	t.Rows, t.Dim = c.Frozen(), c.Layers[0].KeyDim
-	x, err := dev.New("keys", device.F32, t.Rows, t.Dim)
-	if err != nil {
-		return err
-	}
-	defer dev.Free(x)
 	for _, l := range c.Layers {
 		var heads [][]float32
 		for h := range l.KVHeads {
-			if err := dev.Run(func(ops *device.Ops) { ops.Copy(x, l.K.Index(0, h).Slice(0, 0, t.Rows)) }); err != nil {
-				return err
-			}
-			keys, err := device.Read[float32](dev, x)
+			keys, err := device.ReadFloats(dev, l.K.Index(0, h).Slice(0, 0, t.Rows))
 			if err != nil {
 				return err
 			}
@@ -92,40 +87,4 @@ func (t *Trajectory) scores(step, layer, head int, keys []float32) []float64 {
 		out[i] = t.Scale * sum
 	}
 	return out
-}
-
-// recorder is exact attention that keeps the queries of the last step.
-type recorder struct {
-	*dense.Backend
-	dev     device.Device
-	queries *device.Tensor // F32 [layers, heads, dim]
-	scale   float32
-}
-
-func newRecorder(dev device.Device, c *kvcache.Cache, heads int) (*recorder, error) {
-	specs := c.Specs()
-	d, err := dense.New(dev, specs)
-	if err != nil {
-		return nil, err
-	}
-	q, err := dev.New("diagnostics.queries", device.F32, len(specs), heads, specs[0].KeyDim)
-	if err != nil {
-		d.Close()
-		return nil, err
-	}
-	return &recorder{Backend: d, dev: dev, queries: q}, nil
-}
-
-// Exact is false: queries of the model's own cache rows are wanted.
-func (r *recorder) Exact() bool { return false }
-
-func (r *recorder) Attend(ops *device.Ops, in attention.Input) {
-	r.scale = in.Scale
-	ops.Copy(r.queries.Index(0, in.Layer), in.Q.Index(0, 0))
-	r.Backend.Attend(ops, in)
-}
-
-func (r *recorder) Close() {
-	r.Backend.Close()
-	r.dev.Free(r.queries)
 }

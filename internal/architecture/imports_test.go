@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"eval":                   {"attention"},
 	"eval/comparison":        {"decode", "model", "attention", "attention/record", "eval/divergence", "kvcache", "device"},
 	"eval/divergence":        {},
-	"eval/diagnostics":       {"eval", "decode", "attention", "attention/dense", "attention/santapp", "attention/centroid", "kvcache", "teams", "device"},
+	"eval/diagnostics":       {"eval", "decode", "attention", "attention/record", "attention/santapp", "attention/centroid", "kvcache", "teams", "device"},
 	"eval/ruler":             {"eval"},
 	"model":                  {"model", "model/rope", "attention", "kvcache", "weights", "device"},
 	"attention":              {"attention", "attention/dense", "attention/sampled", "teams", "kvcache", "device"},
@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/golden":        {},
 	"internal/modeltest":     {"*"},
 	"internal/attentiontest": {"*"},
-	"bench":                  {"decode", "attention", "attention/dense", "attention/santapp", "kvcache", "device"},
+	"bench":                  {"decode", "attention", "attention/record", "attention/santapp", "kvcache", "device"},
 	"report":                 {},
 }
 
