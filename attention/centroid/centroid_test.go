@@ -2,7 +2,6 @@ package centroid
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -19,38 +18,28 @@ const testdata = "../../testdata/santa/"
 // Clusters scored on the device must be those of the estimator: exp(φ) of all
 // is what float32 keeps of Σ n·exp(a·q·k̄), with the mean of each cluster's keys.
 func TestScores(t *testing.T) {
-	const heads, kvHeads, n, block = 14, 2, 57, 4
-	f := golden.Open(t, testdata+"gqa7.safetensors")
-	q, scale := f.Rows("Q"), 1/math.Sqrt(float64(len(f.Rows("Q")[0])))
-	keys := [][][]float64{f.Rows("K", 0), f.Rows("K", 1)}
+	const block = 4
 	dev := modeltest.Host(t)
-	l := attentiontest.Fill(t, dev, q, keys, [][][]float64{f.Rows("V", 0), f.Rows("V", 1)}, n, scale)
+	l := attentiontest.Grouped(t, dev, testdata)
 	cfg := Config{Block: block, Budget: 5 * block}
 	c, err := Group(context.Background(), dev, l.Cache, cfg, nil)
 	attentiontest.Check(t, err)
 	b, err := New(dev, l.Cache, c, cfg)
 	attentiontest.Check(t, err)
 	defer b.Close()
-	chain := attentiontest.NewChain(t, l, b)
-	attentiontest.Check(t, dev.Run(chain.Route))
-	got, most := attentiontest.Floats(t, dev, chain.Phi), chain.Phi.Shape[2]
-	for h := range heads {
-		kv := h / (heads / kvHeads)
-		p, err := c.Partition(kv)
+	chain := attentiontest.NewChain(t, l.Layer, b)
+	chain.CheckScores(t, func(h int) []float64 {
+		p, err := c.Partition(l.KeyHead(h))
 		attentiontest.Check(t, err)
-		want := Scores(q[h], keys[kv][:n], p.Team, len(p.N), scale)
-		// A mean of float32 keys is rounded once: 2⁻²⁴ of its size, d terms.
-		golden.Near(t, fmt.Sprintf("phi of head %d", h), got[h*most:h*most+len(want)], want, 2e-5*(1+maxAbs(want)))
-	}
+		return Scores(l.Queries[h], l.Prompt(h), p.Team, len(p.N), l.Softmax)
+	}, func(h int, score float64) float64 {
+		// A score as any other, of a mean whose numbers were rounded once; then ln n,
+		// rounded, and their sum. |ln n| is at most that of all rows.
+		q := l.Queries[h]
+		reach := attentiontest.Reach(q, l.Prompt(h), l.Softmax)
+		return 0x1p-24 * (float64(len(q)+3)*reach + math.Log(float64(l.Rows)) + math.Abs(score))
+	})
 	chain.CheckFused(t)
-}
-
-func maxAbs(x []float64) float64 {
-	m := 0.0
-	for _, v := range x {
-		m = max(m, math.Abs(v))
-	}
-	return m
 }
 
 func TestUnbiased(t *testing.T) {

@@ -29,37 +29,19 @@ func build(t *testing.T, l *attentiontest.Layer, cfg santapp.Config) (santapp.Te
 
 // Teams scored on the device must be those of the estimator.
 func TestScores(t *testing.T) {
-	const heads, kvHeads, n = 14, 2, 57
-	f := golden.Open(t, testdata+"gqa7.safetensors")
-	q, scale := f.Rows("Q"), 1/math.Sqrt(float64(len(f.Rows("Q")[0])))
-	keys := [][][]float64{f.Rows("K", 0), f.Rows("K", 1)}
-	l := attentiontest.Fill(t, modeltest.Host(t), q, keys, [][][]float64{f.Rows("V", 0), f.Rows("V", 1)}, n, scale)
-	made, b := build(t, l, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 16})
-	chain := attentiontest.NewChain(t, l, b)
-	attentiontest.Check(t, l.Dev.Run(chain.Route))
-	got, most := attentiontest.Floats(t, l.Dev, chain.Phi), chain.Phi.Shape[2]
-	for h := range heads {
-		p, err := made.Partition(h / (heads / kvHeads))
+	c := attentiontest.Grouped(t, modeltest.Host(t), testdata)
+	made, b := build(t, c.Layer, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 16})
+	chain := attentiontest.NewChain(t, c.Layer, b)
+	chain.CheckScores(t, func(h int) []float64 {
+		p, err := made.Partition(c.KeyHead(h))
 		attentiontest.Check(t, err)
-		want := Scores(q[h], keys[h/(heads/kvHeads)][:n], p.Team, len(p.N), scale)
-		reach := 0.0 // the largest scale·Σ|q·k| of a row
-		for _, k := range keys[h/(heads/kvHeads)][:n] {
-			sum := 0.0
-			for i := range k {
-				sum += scale * math.Abs(q[h][i]*k[i])
-			}
-			reach = max(reach, sum)
-		}
-		for g := range want {
-			// A score in float32 is off by less than (d+2)·2⁻²⁴·reach, ln Σ exp by no
-			// more than a score is; it sums up to n terms, each with the rounding of
-			// an exp, and the result is rounded: of 2⁻²⁴ a piece.
-			off := 0x1p-24 * (float64(len(q[h])+2)*reach + n + 2 + math.Abs(want[g]))
-			if math.Abs(got[h*most+g]-want[g]) > off {
-				t.Errorf("head %d, team %d scores %v, want %v", h, g, got[h*most+g], want[g])
-			}
-		}
-	}
+		return Scores(c.Queries[h], c.Prompt(h), p.Team, len(p.N), c.Softmax)
+	}, func(h int, score float64) float64 {
+		// ln Σ exp is off by no more than a score is; it sums up to n terms, each with
+		// the rounding of an exp, and the result is rounded: of 2⁻²⁴ a piece.
+		q := c.Queries[h]
+		return 0x1p-24 * (float64(len(q)+2)*attentiontest.Reach(q, c.Prompt(h), c.Softmax) + float64(c.Rows+2) + math.Abs(score))
+	})
 	chain.CheckFused(t)
 }
 

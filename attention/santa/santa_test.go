@@ -69,14 +69,9 @@ func dense(f *golden.File) []float64 {
 // which is less than 2R + ln(rows·draws), and that of an exp; sums of so many terms
 // by 2⁻²⁴ each; all of that twice, above and below the line of the ratio.
 func off(q []float64, keys, values [][]float64, scale float64, draws int) float64 {
-	reach, largest := 0.0, 0.0
-	for i, k := range keys {
-		sum := 0.0
-		for j := range k {
-			sum += scale * math.Abs(q[j]*k[j])
-		}
-		reach = max(reach, sum)
-		for _, v := range values[i] {
+	reach, largest := attentiontest.Reach(q, keys, scale), 0.0
+	for _, row := range values {
+		for _, v := range row {
 			largest = max(largest, math.Abs(v))
 		}
 	}
@@ -88,13 +83,11 @@ func off(q []float64, keys, values [][]float64, scale float64, draws int) float6
 // numbers, and put out the mean of their values; of grouped heads it counts every
 // key once and every distinct value.
 func TestDevice(t *testing.T) {
-	const kvHeads, n, draws, layer = 2, 57, 40, 0
-	f := golden.Open(t, testdata+"gqa7.safetensors")
-	q, scale := f.Rows("Q"), 1/math.Sqrt(float64(len(f.Rows("Q")[0])))
-	keys, values := [][][]float64{f.Rows("K", 0), f.Rows("K", 1)}, [][][]float64{f.Rows("V", 0), f.Rows("V", 1)}
-	l := attentiontest.Fill(t, modeltest.Host(t), q, keys, values, n, scale)
+	const kvHeads, draws, layer = 2, 40, 0
+	l := attentiontest.Grouped(t, modeltest.Host(t), testdata)
+	q, keys, values, n, scale := l.Queries, l.Keys, l.Values, l.Rows, l.Softmax
 	for _, systematic := range []bool{false, true} {
-		b := build(t, l, Config{Budget: draws, Systematic: systematic, Seed: 5<<32 | 3})
+		b := build(t, l.Layer, Config{Budget: draws, Systematic: systematic, Seed: 5<<32 | 3})
 		attentiontest.Check(t, b.Observe(l.Cache, l.Heads))
 		attentiontest.Check(t, l.Dev.Run(func(ops *device.Ops) { b.Attend(ops, l.Input()) }))
 		got, err := device.Read[int32](l.Dev, b.rows[0])
@@ -102,7 +95,7 @@ func TestDevice(t *testing.T) {
 		out := attentiontest.Floats(t, l.Dev, l.Out)
 		distinct := make([]map[int32]bool, kvHeads)
 		for h := range l.Heads {
-			kv := h / (l.Heads / kvHeads)
+			kv := l.KeyHead(h)
 			u := make([]float64, draws)
 			for j := range u {
 				word := func(j int) uint32 {
@@ -133,7 +126,7 @@ func TestDevice(t *testing.T) {
 		attentiontest.Check(t, err)
 		for kv, rows := range read {
 			for row := range distinct[kv] {
-				if slices.Contains(rows, row) != (row < n) {
+				if slices.Contains(rows, row) != (int(row) < n) {
 					t.Errorf("key head %d: row %d of %d is drawn, the prompt rows read are %v", kv, row, n, rows)
 				}
 			}

@@ -28,30 +28,20 @@ func build(t *testing.T, l *attentiontest.Layer, cfg santapp.Config) (santapp.Te
 
 // Teams scored on the device must be those of the estimator.
 func TestScores(t *testing.T) {
-	const heads, kvHeads, n = 14, 2, 57
-	f := golden.Open(t, testdata+"gqa7.safetensors")
-	q, scale := f.Rows("Q"), 1/math.Sqrt(float64(len(f.Rows("Q")[0])))
-	keys := [][][]float64{f.Rows("K", 0), f.Rows("K", 1)}
-	l := attentiontest.Fill(t, modeltest.Host(t), q, keys, [][][]float64{f.Rows("V", 0), f.Rows("V", 1)}, n, scale)
-	made, b := build(t, l, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 16})
-	chain := attentiontest.NewChain(t, l, b)
-	attentiontest.Check(t, l.Dev.Run(chain.Route))
-	got, most := attentiontest.Floats(t, l.Dev, chain.Phi), chain.Phi.Shape[2]
-	for h := range heads {
-		p, err := made.Partition(h / (heads / kvHeads))
+	c := attentiontest.Grouped(t, modeltest.Host(t), testdata)
+	made, b := build(t, c.Layer, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 16})
+	chain := attentiontest.NewChain(t, c.Layer, b)
+	chain.CheckScores(t, func(h int) []float64 {
+		p, err := made.Partition(c.KeyHead(h))
 		attentiontest.Check(t, err)
 		sizes := make([]int, len(p.N))
 		for g, n := range p.N {
 			sizes[g] = int(n)
 		}
-		want := Scores(sizes)
-		for g := range want {
-			// The logarithm in float32 is rounded to within one unit in the last place.
-			if math.Abs(got[h*most+g]-want[g]) > 0x1p-23*math.Abs(want[g]) {
-				t.Errorf("head %d, team %d scores %v, want %v", h, g, got[h*most+g], want[g])
-			}
-		}
-	}
+		return Scores(sizes)
+	}, func(_ int, score float64) float64 {
+		return 0x1p-23 * math.Abs(score) // the logarithm is rounded to within one unit in the last place
+	})
 	chain.CheckFused(t)
 }
 

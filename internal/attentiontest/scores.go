@@ -1,0 +1,67 @@
+package attentiontest
+
+import (
+	"math"
+	"testing"
+
+	"blitzen/device"
+	"blitzen/internal/golden"
+)
+
+// Case is a layer with the arrays that it was filled with.
+type Case struct {
+	*Layer
+	Queries      [][]float64   // [heads][d]
+	Keys, Values [][][]float64 // [kv heads][rows][d]
+	Rows         int           // of the prompt
+	Softmax      float64       // the scale
+}
+
+// Grouped is a case of 14 query heads on 2 key heads with 57 prompt rows, from
+// testdata/santa in the folder given.
+func Grouped(t testing.TB, dev device.Device, folder string) Case {
+	t.Helper()
+	f := golden.Open(t, folder+"gqa7.safetensors")
+	c := Case{
+		Queries: f.Rows("Q"), Keys: [][][]float64{f.Rows("K", 0), f.Rows("K", 1)}, Values: [][][]float64{f.Rows("V", 0), f.Rows("V", 1)},
+		Rows: 57,
+	}
+	c.Softmax = 1 / math.Sqrt(float64(len(c.Queries[0])))
+	c.Layer = Fill(t, dev, c.Queries, c.Keys, c.Values, c.Rows, c.Softmax)
+	return c
+}
+
+// KeyHead is that of a query head.
+func (c Case) KeyHead(head int) int { return head / (c.Heads / len(c.Keys)) }
+
+// Prompt is the prompt's keys that a query head looks at, [rows][d].
+func (c Case) Prompt(head int) [][]float64 { return c.Keys[c.KeyHead(head)][:c.Rows] }
+
+// Reach is the largest scale·Σ|q·k| over keys: what a score cannot be above. In
+// float32 a score, of d products, is off by less than (d+2)·2⁻²⁴ of it.
+func Reach(q []float64, keys [][]float64, scale float64) float64 {
+	reach := 0.0
+	for _, k := range keys {
+		sum := 0.0
+		for i := range k {
+			sum += scale * math.Abs(q[i]*k[i])
+		}
+		reach = max(reach, sum)
+	}
+	return reach
+}
+
+// CheckScores has the groups scored on the device and compares the scores of
+// every query head with want; off is how far one may be off.
+func (c *Chain) CheckScores(t testing.TB, want func(head int) []float64, off func(head int, score float64) float64) {
+	t.Helper()
+	Check(t, c.layer.Dev.Run(c.Route))
+	got, most := Floats(t, c.layer.Dev, c.Phi), c.Phi.Shape[2]
+	for h := range c.layer.Heads {
+		for g, score := range want(h) {
+			if have := got[h*most+g]; !(math.Abs(have-score) <= off(h, score)) {
+				t.Errorf("head %d, group %d scores %v, want %v within %v", h, g, have, score, off(h, score))
+			}
+		}
+	}
+}
