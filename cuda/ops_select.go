@@ -136,25 +136,33 @@ type sampleArgs struct {
 	vocab, chunk                                           int32
 }
 
-// sampleState is the scratch memory of kernels/sample.cu beside a copy of the
+// sampleState is the scratch memory of kernels/sample.cuh beside a copy of the
 // logits, in bytes.
 const sampleState = 1 << 16
 
 // Sample implements device.Kernels.
-func (k *kernels) Sample(a device.SampleArgs) error { return k.call("sample").sample(a) }
+func (k *kernels) Sample(a device.SampleArgs) error { return k.sample(a, false) }
 
-func (c *call) sample(a device.SampleArgs) error {
+// sample looks at all tokens by one block, where it is to be plain: for tests.
+func (k *kernels) sample(a device.SampleArgs, plain bool) error {
 	vocab := a.Logits.Shape[0]
 	chunk, chunks := chunksOf(vocab)
-	s := c.scratch(4*vocab, sampleState)
-	args := sampleArgs{
-		c.vec(a.ID), c.vec(a.Logits), c.vec(a.Seen), c.vec(a.Settings), c.vec(a.Seed), c.vec(a.Pos), s[0], s[1], int32(vocab), int32(chunk),
-	}
+	var args sampleArgs
 	for _, l := range []struct {
 		kernel  string
 		threads int
 	}{{"adjust", threads}, {"weigh", threads}, {"choose", 1024}} {
-		if err := launch(c, l.kernel, c.k.early(blocks(chunks, l.threads)), 0, &args); err != nil {
+		c := k.call("sample_" + l.kernel)
+		if plain {
+			c.set("PLAIN_ALWAYS", 1)
+		}
+		if args.state == 0 {
+			s := c.scratch(4*vocab, sampleState)
+			args = sampleArgs{
+				c.vec(a.ID), c.vec(a.Logits), c.vec(a.Seen), c.vec(a.Settings), c.vec(a.Seed), c.vec(a.Pos), s[0], s[1], int32(vocab), int32(chunk),
+			}
+		}
+		if err := launch(c, l.kernel, k.early(blocks(chunks, l.threads)), 0, &args); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"blitzen/device"
 )
 
-// TestSampleWays compares the chunks, bins and lists of kernels/sample.cu with
+// TestSampleWays compares the chunks, bins and lists of kernels/sample.cuh with
 // one block that looks at every token: weights are integers, so that the tokens
 // must be the same, wherever filters end.
 func TestSampleWays(t *testing.T) {
@@ -76,11 +76,7 @@ func sampleBoth(t *testing.T, d *gpu, logits []float32, seen []int32, settings [
 	write(d.Run(func(o *device.Ops) {
 		for i := range 2 * draws {
 			a.ID, a.Pos = ids.Slice(0, i, i+1), pos.Slice(0, i%draws, i%draws+1)
-			c := d.kernels.call("sample")
-			if i >= draws {
-				c.set("PLAIN_ALWAYS", 1)
-			}
-			if err := c.sample(a); err != nil {
+			if err := d.kernels.sample(a, i >= draws); err != nil {
 				o.Fail(fmt.Errorf("draw %d: %w", i, err))
 			}
 		}
