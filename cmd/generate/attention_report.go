@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"blitzen/attention"
@@ -111,10 +112,13 @@ type attentionReport struct {
 	BytesRead       int64   `json:"bytes_read"`
 }
 
-// exhaustive reports whether a method that samples read every row and scored no
-// representative: exact attention, as with a short prompt.
-func (r attentionReport) exhaustive() bool {
-	return r.Name != "dense" && r.Name != "santa" && r.AccessPercent == 100 && r.SelectedPercent == 100
+// printExhaustive says, under a name, that a method that samples read every row
+// and scored no representative, if it did: with a short prompt it is exact
+// attention.
+func (r attentionReport) printExhaustive(w io.Writer, name string) {
+	if r.Name != "dense" && r.Name != "santa" && r.AccessPercent == 100 && r.SelectedPercent == 100 {
+		fmt.Fprintf(w, "%s read every row, as dense does; it samples where the prompt is longer or --budget smaller\n", name)
+	}
 }
 
 func (a attentionFlags) report(access attention.Access, seed uint64) attentionReport {

@@ -60,7 +60,7 @@ type modelBench struct {
 }
 
 func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) error {
-	if _, ok := o.Device.(device.Profiler); b.kernels && !ok {
+	if b.kernels && !isGPU(o.Device) {
 		return usagef("--kernels times kernels by a GPU's clock, and this is %s", o.Device.Name())
 	}
 	if b.loadFormat == "dummy" { // was not trained for any length
@@ -240,8 +240,8 @@ func (m *modelBench) print() error {
 		}
 	}
 	results := table[*benchRow]{columns: benchColumns, rows: m.rows}
-	if m.on.CopyGBs > 0 {
-		results.notes = append(results.notes, fmt.Sprintf("MB a token: the weights that a decoded token reads, each once, and rows of the cache. %% of copies: those bytes over the time, in percent of the %.0f GB/s that large copies on this device read and write.", m.on.CopyGBs))
+	if note := m.on.copyNote("those bytes"); note != "" {
+		results.notes = append(results.notes, "MB a token: the weights that a decoded token reads, each once, and rows of the cache. "+note)
 	}
 	return printSections(m.cmd.OutOrStdout(), m.output, append([]section{results}, m.kernels...)...)
 }

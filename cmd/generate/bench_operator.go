@@ -226,8 +226,8 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if r.on.CopyGBs > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%% of copies: MB read over the time, in percent of the %.0f GB/s that large copies on this device read and write.", r.on.CopyGBs))
+	if note := r.on.copyNote("MB read"); note != "" {
+		r.notes = append(r.notes, note)
 	}
 	results := table[operatorRow]{columns: operatorColumns(r.rows), rows: r.rows, notes: r.notes}
 	if b.stages {

@@ -174,9 +174,9 @@ func (r *operatorBench) noteReads(s operatorRow) {
 	text := fmt.Sprintf("At %d rows and %d drawn, %.0f distinct rows are read of a key head; the paper's workload has about %d.", s.Rows, s.Drawn, s.UnionRows, paperUnion)
 	if s.UnionRows < paperUnionLeast || s.UnionRows > paperUnionMost {
 		text += " The figure is of another workload."
-		if r.on.CopyGBs > 0 {
-			more := (paperUnion - s.UnionRows) * float64(s.KeyHeads*(s.KeyDim+s.ValueDim)*r.Device.DType().Size())
-			text += fmt.Sprintf(" Scaled: with %.2f MB more to read at the rate of copies it were about %.2f µs.", more/1e6, s.US+more/r.on.CopyGBs/1e3)
+		more := (paperUnion - s.UnionRows) * float64(s.KeyHeads*(s.KeyDim+s.ValueDim)*r.Device.DType().Size())
+		if us, known := r.on.copyTime(more); known {
+			text += fmt.Sprintf(" Scaled: with %.2f MB more to read at the rate of copies it were about %.2f µs.", more/1e6, s.US+us)
 		}
 	}
 	r.notes = append(r.notes, text)

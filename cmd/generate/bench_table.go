@@ -25,13 +25,30 @@ type machine struct {
 	Commit  string  `json:"commit,omitempty"`
 }
 
+// copyTime is how many microseconds large copies take to move so many bytes.
+func (m machine) copyTime(bytes float64) (us float64, known bool) {
+	if m.CopyGBs == 0 {
+		return 0, false
+	}
+	return bytes / 1e3 / m.CopyGBs, true
+}
+
 // copyShare is what part of the device's copy rate it is to move so many bytes in so
 // many microseconds, in percent; 0 where it is not known.
 func (m machine) copyShare(bytes, us float64) float64 {
-	if m.CopyGBs == 0 || us == 0 {
+	least, known := m.copyTime(bytes)
+	if !known || us == 0 {
 		return 0
 	}
-	return 100 * bytes / us / 1e3 / m.CopyGBs
+	return 100 * least / us
+}
+
+// copyNote explains the share of what is moved; "" where it is not known.
+func (m machine) copyNote(moved string) string {
+	if _, known := m.copyTime(0); !known {
+		return ""
+	}
+	return fmt.Sprintf("%% of copies: %s over the time, in percent of the %.0f GB/s that large copies on this device read and write.", moved, m.CopyGBs)
 }
 
 // commit is the revision that the program was built from, if that is known.

@@ -28,9 +28,7 @@ func (c *compared) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s\n", verdict)
 	for _, s := range []sideResult{c.A, c.B} {
-		if s.Attention.exhaustive() {
-			fmt.Fprintf(w, "%s read every row, as dense does; it samples where the prompt is longer or --budget smaller.\n", s.Label)
-		}
+		s.Attention.printExhaustive(w, s.Label)
 	}
 	fmt.Fprintf(w, "\n%s along %s's %s, %s as the base\n\n", c.B.Label, c.A.Label, count(len(c.A.TokenIDs), "token"), c.A.Label)
 	if err := c.printFigures(w); err != nil {

@@ -115,6 +115,12 @@ func (d *deviceFlags) open() (dev device.Device, how string, err error) {
 	return dev, how, err
 }
 
+// isGPU tells the devices apart: the one with a clock of its own is the GPU.
+func isGPU(dev device.Device) bool {
+	_, gpu := dev.(device.Profiler)
+	return gpu
+}
+
 // briefly is what failed, without the places tried and the advice, which
 // --device cuda prints.
 func briefly(err error) string {

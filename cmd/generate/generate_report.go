@@ -108,9 +108,7 @@ func (r *generationReport) print(w io.Writer) {
 	fmt.Fprintf(w, "teams        %10.1f ms\n", t.BuildMS)
 	fmt.Fprintf(w, "decode       %10.1f ms  %6d tokens  %8.1f tokens/s\n", t.PredictedMS, t.PredictedN, t.PredictedSec)
 	fmt.Fprintf(w, "KV access    %10.2f %%   selected rows alone %.2f %%, bytes %.2f %%\n", r.Attention.AccessPercent, r.Attention.SelectedPercent, r.Attention.BytesPercent)
-	if r.Attention.exhaustive() {
-		fmt.Fprintf(w, "             %s read every row, as dense does; it samples where the prompt is longer or --budget smaller\n", r.Attention.Name)
-	}
+	r.Attention.printExhaustive(w, "             "+r.Attention.Name)
 	fmt.Fprintf(w, "sampling     temperature %g (%s), top-k %d (%s), top-p %g (%s), min-p %g (%s), repetition penalty %g (%s)\n",
 		r.Sampling.Temperature, r.Sampling.Origin["temperature"], r.Sampling.TopK, r.Sampling.Origin["top_k"], r.Sampling.TopP, r.Sampling.Origin["top_p"],
 		r.Sampling.MinP, r.Sampling.Origin["min_p"], r.Sampling.Repetition, r.Sampling.Origin["repetition_penalty"])

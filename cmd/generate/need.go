@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"blitzen/decode"
 	"blitzen/device"
@@ -84,7 +83,7 @@ var aGPU = space{name: "a GPU", dtype: device.BF16, rows: rowsGPU, workspace: wo
 
 func spaceOf(dev device.Device) space {
 	s := space{name: dev.Name(), dtype: dev.DType(), rows: rowsCPU, workspace: workspaceCPU}
-	if strings.HasPrefix(s.name, "cuda") {
+	if isGPU(dev) {
 		s.rows, s.workspace, s.widened = rowsGPU, workspaceGPU, widenedGPU
 	}
 	s.free, s.total = dev.Space()
