@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"blitzen/attention"
@@ -59,22 +60,37 @@ func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType
 }
 
 // label names the method with the settings that matter.
-func (a attentionFlags) label() string {
+func (a attentionFlags) label() string { return a.named(fmt.Sprintf("S %d", a.budget)) }
+
+// series is the label without the budget: the curve that arms are points of.
+func (a attentionFlags) series() string { return a.named("") }
+
+// named is the method's name with its settings; budget may be left out.
+func (a attentionFlags) named(budget string) string {
 	row := ""
 	if a.cluster == "row" {
 		row = " whole rows"
 	}
+	var settings []string
 	switch {
+	case !a.samples():
+		return a.name
 	case a.usesTeams():
-		return fmt.Sprintf("%s (%s%s, S %d%s)", a.name, a.parents, row, a.budget, a.beyond())
+		settings = append(settings, a.parents+row)
 	case a.clustersKeys():
-		return fmt.Sprintf("%s (B %d%s, S %d%s)", a.name, a.block, row, a.budget, a.beyond())
-	case a.name == "santa" && a.draw == "systematic":
-		return fmt.Sprintf("santa (systematic, S %d%s)", a.budget, a.beyond())
-	case a.name == "santa":
-		return fmt.Sprintf("santa (S %d%s)", a.budget, a.beyond())
+		settings = append(settings, fmt.Sprintf("B %d%s", a.block, row))
+	case a.draw == "systematic":
+		settings = append(settings, a.draw)
 	}
-	return a.name
+	if budget != "" {
+		settings = append(settings, budget)
+	}
+	parts := []string{strings.Join(settings, ", "), a.beyond()}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	if len(parts) == 0 {
+		return a.name
+	}
+	return a.name + " (" + strings.Join(parts, "; ") + ")"
 }
 
 // beyond names the settings that the paper does not have, if they are on.
@@ -90,7 +106,7 @@ func (a attentionFlags) beyond() string {
 	if err != nil || on == nil {
 		return ""
 	}
-	return "; beyond the paper: " + strings.Join(on, ", ")
+	return "beyond the paper: " + strings.Join(on, ", ")
 }
 
 // attentionReport is what results say of the method and its reads.

@@ -92,6 +92,7 @@ func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	a.registerSizes(f, seed)
 }
 
+// registerSizes adds the flags that all arms of an evaluation share.
 func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
 	f.IntVar(&a.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
@@ -99,6 +100,10 @@ func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.StringVar(&a.denseLayers, "dense-layers", "", "beyond the paper: read the layers of `LIST` exactly, say 0,1 or 0-3")
 	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
 }
+
+// commonSizes are the flags of registerSizes that results files remember beside
+// the arms, where they were given; the seed they always hold.
+var commonSizes = []string{"parent-size", "representatives", "min-context", "dense-layers"}
 
 // as is the flags with another method.
 func (a attentionFlags) as(name string) attentionFlags {

@@ -80,10 +80,6 @@ func (r *evaluation) settings() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// commonSizes are the flags of attention that all arms share: registerSizes
-// has them, and the seed, which settings always hold.
-var commonSizes = []string{"parent-size", "representatives", "min-context", "dense-layers"}
-
 // commonAttention are those of commonSizes that were given.
 func commonAttention(f *pflag.FlagSet) map[string]string {
 	given := map[string]string{}
@@ -114,12 +110,6 @@ func (a attentionFlags) arm() (eval.Arm, error) {
 		arm.Settings, err = json.Marshal(settings)
 	}
 	return arm, err
-}
-
-// series is the label without the budget.
-func (a attentionFlags) series() string {
-	s := fmt.Sprintf("S %d", a.budget)
-	return strings.NewReplacer(" ("+s+")", "", ", "+s, "", "("+s+"; ", "(").Replace(a.label())
 }
 
 // mergeFiles prints the figures of results files, and writes all their answers
