@@ -57,7 +57,7 @@ func (k *kernels) attendFew(a device.AttendArgs) error {
 // alignments.
 func forGrouped(a device.AttendArgs) bool {
 	d := a.K.Shape[2]
-	return inVectors(a.Q, a.K, a.V) && (d == 64 || d == 128) && a.V.Shape[2] == d && a.Q.Shape[1]/a.K.Shape[0] <= groupedHeads
+	return inHalfVectors(a.Q, a.K, a.V) && (d == 64 || d == 128) && a.V.Shape[2] == d && a.Q.Shape[1]/a.K.Shape[0] <= groupedHeads
 }
 
 // forLatent reports whether attend_latent does: values are the first columns of
@@ -68,10 +68,19 @@ func forLatent(a device.AttendArgs) bool {
 		a.Q.Shape[1]/a.K.Shape[0] <= latentHeads
 }
 
-// inVectors reports whether tensors are BF16 and can be read by 16 bytes.
-func inVectors(ts ...*device.Tensor) bool {
+// inVectors reports whether tensors are all BF16 and can be read by 16 bytes.
+func inVectors(ts ...*device.Tensor) bool { return ts[0].DType == device.BF16 && alike(ts...) }
+
+// inHalfVectors is inVectors for BF16 or F16.
+func inHalfVectors(ts ...*device.Tensor) bool {
+	return ts[0].DType == device.F16 && alike(ts...) || inVectors(ts...)
+}
+
+// alike reports whether tensors of a type of 2 bytes have one type and can be read
+// by 16 bytes.
+func alike(ts ...*device.Tensor) bool {
 	for _, t := range ts {
-		if t.DType != device.BF16 || vectorOf(8, t) < 8 {
+		if t.DType != ts[0].DType || vectorOf(8, t) < 8 {
 			return false
 		}
 	}
@@ -86,7 +95,7 @@ func sameRows(a, b *device.Tensor) bool {
 // attendGrouped reads keys and values once for all query heads of a key head.
 func (k *kernels) attendGrouped(a device.AttendArgs) error {
 	tokens, heads, keyHeads, d := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
-	c := k.call("attend_decode").set("D", d).set("WARPS", groupedWarps)
+	c := k.call("attend_decode").as("ELEMENT", a.K.DType).set("D", d).set("WARPS", groupedWarps)
 	parts := c.decodeParts(a)
 	args := attendDecodeArgs{
 		parts.out, parts.mass, c.cube(a.Q), c.cube(a.K), c.cube(a.V), c.vec(a.From), c.vec(a.Pos),

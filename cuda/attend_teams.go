@@ -78,11 +78,11 @@ type teamsPlan struct {
 }
 
 // forTeams reports whether the fused kernels take these arguments: one token,
-// BF16, keys of whole 64 bytes; Hopper or newer, but not the cards with 99 KiB
+// BF16 or F16, keys of whole 64 bytes; Hopper or newer, but not the cards with 99 KiB
 // of shared memory.
 func (k *kernels) forTeams(a device.TeamsArgs) bool {
 	dk, dv := a.Q.Shape[2], a.V.Shape[2]
-	return k.card.capability >= hopper && k.card.capability < smallShared && inVectors(a.Q, a.K, a.V, a.Reps) &&
+	return k.card.capability >= hopper && k.card.capability < smallShared && inHalfVectors(a.Q, a.K, a.V, a.Reps) &&
 		a.Q.Shape[0] == 1 && a.Reps.Shape[1] > 0 && a.Drawn <= mostDrawn && a.Q.Shape[1]/a.K.Shape[0] <= mostSharing &&
 		dk%32 == 0 && dk <= widestKey && dv%64 == 0 && dv <= attendThreads
 }
@@ -194,7 +194,7 @@ type teamsAttendArgs struct {
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
-	c := k.call("teams_score").set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
+	c := k.call("teams_score").as("ELEMENT", a.Q.DType).set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
 	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
 	early := c.frozen(a.Reps, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
@@ -207,7 +207,7 @@ func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	if err := launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &score); err != nil {
 		return err
 	}
-	c = k.call("teams_attend").as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
+	c = k.call("teams_attend").as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
 	c.set("SETS", p.sets).set("DIRECT", p.direct).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
 	attend := teamsAttendArgs{
 		out: c.cube(a.Out), teams: c.cubeIf(a.Teams), logc: c.cubeIf(a.LogC), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), y: y, top: top, offsets: c.mat(a.Offsets),

@@ -5,7 +5,7 @@ import (
 	"blitzen/device"
 )
 
-// boxes describes a BF16 tensor to the copy engine, which brings a box of it at
+// boxes describes a BF16 or F16 tensor to the copy engine, which brings a box of it at
 // a time. Its rows begin at multiples of 8 elements; the box is 64 wide.
 func (c *call) boxes(t *device.Tensor, box ...int) driver.TensorMap {
 	strides := make([]int, len(box))

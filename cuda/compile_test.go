@@ -62,13 +62,9 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 		p.next += driver.Address((size + 1<<20) &^ (align - 1))
 		return v.Slice(1, from, from+n)
 	}
-	const hidden, teams, drawn, vocab = 256, 100, 16, 1000
-	pos, seed, read := i(tokens), p.tensor(device.U32, 2), p.tensor(device.I64, 1)
-	out := device.Partial{Out: x(tokens, m.heads, m.dv), LSE: f(tokens, m.heads)}
+	const hidden, teams, vocab = 256, 100, 1000
+	pos, seed := i(tokens), p.tensor(device.U32, 2)
 	q, k, v := x(tokens, m.heads, m.dk), x(m.keyHeads, 4096, m.dk), x(m.keyHeads, 4096, m.dv)
-	if m.keyHeads == 1 && tokens <= fewTokens { // a shared latent
-		v = k.Slice(2, 0, m.dv)
-	}
 	w := device.Weight{Parts: []*device.Tensor{x(hidden, hidden), x(64, hidden)}}
 	biased := device.Weight{Parts: w.Parts, Bias: []*device.Tensor{x(hidden), x(64)}}
 	expert := device.Expert{GateUp: device.Weight{Parts: []*device.Tensor{x(64, hidden), x(64, hidden)}}, Down: device.Weight{Parts: []*device.Tensor{x(hidden, 64)}}}
@@ -106,17 +102,7 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
 		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Turned: x(tokens, m.heads, m.dk/4), Keys: x(1, 4096, m.dk)})
 	ops.PermuteRows(k, i(m.keyHeads, 32), false)
-	ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, From: i(1), Pos: pos, Scale: 1, Read: read})
-	ops.Merge(out.Out, out, out)
-	ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, teams), Q: q, Reps: x(m.keyHeads, teams, m.dk), Bias: f(m.keyHeads, teams), Scale: 1, Read: read})
-	ops.SampleTopK(device.TopKArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
-	ops.SampleWithReplacement(device.ReplacementArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
-	ops.GroupMass(f(tokens, m.heads, 10), f(tokens, m.heads, teams), i(m.keyHeads, 11))
-	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
-	for _, s := range [][2]int{{31, 1000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
-		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, s[1], m.dk), Bias: f(m.keyHeads, s[1]), Offsets: i(m.keyHeads, s[1]+1),
-			From: i(1), Scale: 1, Drawn: s[0], Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
-	}
+	p.issueAttention(ops, x, m, tokens)
 	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
 	ops.GatherRows(x(8000, m.dk), x(teams, m.dk), i(8000))
 	keys := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
@@ -133,6 +119,43 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 		if err := p.kernels.roundRows(bytes(hidden, hidden), p.tensor(from, hidden, hidden)); err != nil {
 			return err
 		}
+	}
+	return ops.Err()
+}
+
+// issueAttention calls the operations of attention, x making what is queries, rows
+// and results.
+func (p *planner) issueAttention(ops *device.Ops, x func(shape ...int) *device.Tensor, m model, tokens int) {
+	f := func(shape ...int) *device.Tensor { return p.tensor(device.F32, shape...) }
+	i := func(shape ...int) *device.Tensor { return p.tensor(device.I32, shape...) }
+	const teams, drawn = 100, 16
+	pos, seed, read := i(tokens), p.tensor(device.U32, 2), p.tensor(device.I64, 1)
+	out := device.Partial{Out: x(tokens, m.heads, m.dv), LSE: f(tokens, m.heads)}
+	q, k, v := x(tokens, m.heads, m.dk), x(m.keyHeads, 4096, m.dk), x(m.keyHeads, 4096, m.dv)
+	if m.keyHeads == 1 && tokens <= fewTokens { // a shared latent
+		v = k.Slice(2, 0, m.dv)
+	}
+	ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, From: i(1), Pos: pos, Scale: 1, Read: read})
+	ops.Merge(out.Out, out, out)
+	ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, teams), Q: q, Reps: x(m.keyHeads, teams, m.dk), Bias: f(m.keyHeads, teams), Scale: 1, Read: read})
+	ops.SampleTopK(device.TopKArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
+	ops.SampleWithReplacement(device.ReplacementArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
+	ops.GroupMass(f(tokens, m.heads, 10), f(tokens, m.heads, teams), i(m.keyHeads, 11))
+	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
+	for _, s := range [][2]int{{31, 1000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
+		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, s[1], m.dk), Bias: f(m.keyHeads, s[1]), Offsets: i(m.keyHeads, s[1]+1),
+			From: i(1), Scale: 1, Drawn: s[0], Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
+	}
+}
+
+// issueHalf calls the operations that take F16.
+func (p *planner) issueHalf(m model, tokens int) error {
+	ops := device.NewOps(p.kernels, nil)
+	half := func(shape ...int) *device.Tensor { return p.tensor(device.F16, shape...) }
+	p.issueAttention(ops, half, m, tokens)
+	for _, t := range []device.DType{device.F32, device.BF16} {
+		ops.Copy(half(tokens, m.heads), p.tensor(t, tokens, m.heads))
+		ops.Copy(p.tensor(t, tokens, m.heads), half(tokens, m.heads))
 	}
 	return ops.Err()
 }
@@ -154,10 +177,17 @@ func plan(t *testing.T, capability int, ty device.DType, names ...string) map[st
 	p := newPlanner(capability)
 	for _, name := range names {
 		for _, tokens := range []int{1, 9} {
-			if err := p.issue(ty, models[name], tokens, false); err != nil {
+			issue := func() error { return p.issue(ty, models[name], tokens, false) }
+			if ty == device.F16 {
+				issue = func() error { return p.issueHalf(models[name], tokens) }
+			}
+			if err := issue(); err != nil {
 				t.Fatalf("%s %v, %d tokens: %v", name, ty, tokens, err)
 			}
 		}
+	}
+	if ty == device.F16 {
+		return p.programs
 	}
 	if err := p.issue(ty, models["golden"], 5, true); err != nil {
 		t.Fatalf("odd rows: %v", err)
@@ -224,6 +254,8 @@ func TestCompile(t *testing.T) {
 		{90, device.BF16, all},
 		{90, device.F32, []string{"golden", "v2-lite absorbed"}},
 		{75, device.F32, []string{"golden"}},
+		{75, device.F16, []string{"golden"}},
+		{90, device.F16, []string{"golden", "qwen2.5-0.5b", "qwen2.5-7b", "v2-lite absorbed"}},
 		{80, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
 		{100, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
 		{120, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},

@@ -33,11 +33,11 @@ func (o *Ops) PermuteRows(t, order *Tensor, inverse bool) {
 // capacity.
 func (o *Ops) Attend(a AttendArgs) {
 	c := o.begin("Attend", a.Scale)
-	q := c.dims("q", a.Q, real, 3)
-	k := c.dims("k", a.K, real, 3)
-	c.arg("k", a.K, real, -1, -1, q[2])
-	v := c.dims("v", a.V, real, 3)
-	c.arg("v", a.V, real, k[0], k[1], -1)
+	q := c.dims("q", a.Q, half, 3)
+	k := c.dims("k", a.K, half, 3)
+	c.arg("k", a.K, half, -1, -1, q[2])
+	v := c.dims("v", a.V, half, 3)
+	c.arg("v", a.V, half, k[0], k[1], -1)
 	c.group(q[1], k[0])
 	c.partial(a.Out, q[0], q[1], v[2])
 	c.optional("from", a.From, i32, 1)
@@ -51,7 +51,7 @@ func (o *Ops) Attend(a AttendArgs) {
 // empty parts give 0.
 func (o *Ops) Merge(dst *Tensor, a, b Partial) {
 	c := o.begin("Merge")
-	d := c.dims("dst", dst, real, 3)
+	d := c.dims("dst", dst, half, 3)
 	for _, p := range []Partial{a, b} {
 		c.partial(p, d[0], d[1], d[2])
 		c.require(p.LSE != nil, "a part has no lse")
@@ -64,9 +64,9 @@ func (o *Ops) Merge(dst *Tensor, a, b Partial) {
 // a token. The rows of a cache are teams of one key each.
 func (o *Ops) Route(a RouteArgs) {
 	c := o.begin("Route", a.Scale)
-	q := c.dims("q", a.Q, real, 3)
-	r := c.dims("reps", a.Reps, real, 3)
-	c.arg("reps", a.Reps, real, -1, -1, q[2])
+	q := c.dims("q", a.Q, half, 3)
+	r := c.dims("reps", a.Reps, half, 3)
+	c.arg("reps", a.Reps, half, -1, -1, q[2])
 	c.group(q[1], r[0])
 	c.arg("bias", a.Bias, f32, r[0], r[1])
 	c.arg("phi", a.Phi, f32, q[0], q[1], r[1])
@@ -132,11 +132,11 @@ func (o *Ops) GroupMass(phi, scores, offsets *Tensor) {
 // read once for the query heads that share a key head.
 func (o *Ops) AttendSelected(a SelectedArgs) {
 	c := o.begin("AttendSelected", a.Scale)
-	q := c.dims("q", a.Q, real, 3)
-	k := c.dims("k", a.K, real, 3)
-	c.arg("k", a.K, real, -1, -1, q[2])
-	v := c.dims("v", a.V, real, 3)
-	c.arg("v", a.V, real, k[0], k[1], -1)
+	q := c.dims("q", a.Q, half, 3)
+	k := c.dims("k", a.K, half, 3)
+	c.arg("k", a.K, half, -1, -1, q[2])
+	v := c.dims("v", a.V, half, 3)
+	c.arg("v", a.V, half, k[0], k[1], -1)
 	c.group(q[1], k[0])
 	c.partial(a.Out, q[0], q[1], v[2])
 	c.arg("offsets", a.Offsets, i32, k[0], -1)

@@ -15,7 +15,8 @@ const (
 	u32    = kinds(1 << U32)
 	i64    = kinds(1 << I64)
 	real   = f32 | kinds(1<<BF16)
-	stored = real | kinds(1<<I8) // weights
+	half   = real | kinds(1<<F16) // what attention takes
+	stored = real | kinds(1<<I8)  // weights
 )
 
 func (k kinds) has(t DType) bool { return k&(1<<t) != 0 }
@@ -115,7 +116,7 @@ func (c *call) run(kernel func(Kernels) error) {
 }
 
 func (c *call) partial(p Partial, tokens, heads, dv int) {
-	c.arg("out", p.Out, real, tokens, heads, dv)
+	c.arg("out", p.Out, half, tokens, heads, dv)
 	c.optional("lse", p.LSE, f32, tokens, heads)
 }
 

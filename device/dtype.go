@@ -11,7 +11,7 @@ type DType uint8
 const (
 	Invalid DType = iota
 	F32           // IEEE float32
-	F16           // IEEE float16: checkpoints only
+	F16           // IEEE float16: checkpoints, and attention by itself
 	BF16          // upper half of a float32
 	I8            // signed byte: quantised weights
 	I32           // token ids, positions, row numbers

@@ -5,10 +5,12 @@ package device
 // error sticks: later operations do nothing and Device.Run returns it.
 //
 // Float tensors are F32 or BF16 as the device stores activations and weights;
-// the weights of products may be I8 with scales, and then stand for the real
-// numbers scale·byte, which a device may round to the type of x. All sums are in
-// float32 or better. Tensors may be strided between rows; an operation's outputs
-// must not overlap its inputs unless it says so.
+// those of Copy and of attention (Attend, Merge, Route, AttendSelected,
+// AttendTeams) may be F16, whatever the device stores. The weights of products
+// may be I8 with scales, and then stand for the real numbers scale·byte, which a
+// device may round to the type of x. All sums are in float32 or better. Tensors
+// may be strided between rows; an operation's outputs must not overlap its inputs
+// unless it says so.
 type Ops struct {
 	kernels Kernels
 	trace   *Trace
@@ -172,8 +174,8 @@ func (o *Ops) Experts(a ExpertsArgs) {
 // shape; src may be a Repeat.
 func (o *Ops) Copy(dst, src *Tensor) {
 	c := o.begin("Copy")
-	c.arg("src", src, real|i32|i64|u32, shapeOf(src)...)
-	c.arg("dst", dst, real|i32|i64|u32, shapeOf(src)...)
+	c.arg("src", src, half|i32|i64|u32, shapeOf(src)...)
+	c.arg("dst", dst, half|i32|i64|u32, shapeOf(src)...)
 	c.require(c.err != nil || dst.DType == src.DType || dst.DType.Float() && src.DType.Float(), "cannot convert %v to %v", src, dst)
 	c.run(func(k Kernels) error { return k.Copy(dst, src) })
 }

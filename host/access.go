@@ -15,12 +15,16 @@ type hostKernels struct {
 	planner planner
 	sampler sampler
 	steps   scratch          // between the operations that AttendTeams fuses
+	twins   []scratch        // of F16 tensors
 	uses    map[*buffer]bool // set while a step is recorded: the buffers that it uses
 }
 
 func (k *hostKernels) close() {
 	k.pool.close()
 	k.steps.free()
+	for i := range k.twins {
+		k.twins[i].free()
+	}
 	if k.gomlx != nil {
 		k.gomlx.close()
 	}
@@ -33,6 +37,18 @@ type outputs []*device.Tensor
 // absent arguments. The operation goes on only if ok: while a step is recorded
 // nothing is computed.
 func (k *hostKernels) start(out outputs, in ...*device.Tensor) (ok bool, err error) {
+	for _, list := range [][]*device.Tensor{out, in} {
+		for _, t := range list {
+			if t != nil && t.DType.Float() && t.DType != device.F32 {
+				return false, fmt.Errorf("%v: the CPU computes in F32; convert it first", t)
+			}
+		}
+	}
+	return k.startHalf(out, in...)
+}
+
+// startHalf is start for an operation that takes F16, too.
+func (k *hostKernels) startHalf(out outputs, in ...*device.Tensor) (ok bool, err error) {
 	for _, t := range out {
 		b, err := k.touch(t)
 		if err != nil {
@@ -59,7 +75,7 @@ func (k *hostKernels) touch(t *device.Tensor) (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.DType.Float() && t.DType != device.F32 {
+	if t.DType == device.BF16 {
 		return nil, fmt.Errorf("%v: the CPU computes in F32; convert it first", t)
 	}
 	if k.uses != nil {

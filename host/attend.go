@@ -15,9 +15,20 @@ const (
 
 // Attend implements device.Kernels.
 func (k *hostKernels) Attend(a device.AttendArgs) error {
-	if ok, err := k.start(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.From, a.Pos); !ok {
+	if ok, err := k.startHalf(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.From, a.Pos); !ok {
 		return err
 	}
+	w := twins{k: k}
+	if a.Q, a.Out.Out = w.in(a.Q), w.out(a.Out.Out); w.err != nil {
+		return w.err
+	}
+	if err := k.attend(a); err != nil {
+		return err
+	}
+	return w.done()
+}
+
+func (k *hostKernels) attend(a device.AttendArgs) error {
 	from := 0
 	if a.From != nil {
 		from = int(*at[int32](a.From))
@@ -35,7 +46,7 @@ func (k *hostKernels) Attend(a device.AttendArgs) error {
 	if a.Read != nil {
 		*at[int64](a.Read) += int64(a.K.Shape[0] * rows)
 	}
-	if a.Q.Shape[0] <= decodeMax {
+	if a.Q.Shape[0] <= decodeMax || a.K.DType != device.F32 || a.V.DType != device.F32 {
 		return k.attendDecode(a, from)
 	}
 	return k.attendPrefill(a, from)
@@ -90,8 +101,12 @@ func (k *hostKernels) attendDecode(a device.AttendArgs, from int) error {
 
 // Merge implements device.Kernels.
 func (k *hostKernels) Merge(dst *device.Tensor, a, b device.Partial) error {
-	if ok, err := k.start(outputs{dst}, a.Out, a.LSE, b.Out, b.LSE); !ok {
+	if ok, err := k.startHalf(outputs{dst}, a.Out, a.LSE, b.Out, b.LSE); !ok {
 		return err
+	}
+	w := twins{k: k}
+	if dst, a.Out, b.Out = w.out(dst), w.in(a.Out), w.in(b.Out); w.err != nil {
+		return w.err
 	}
 	k.overRows(dst.Shape[0], func(from, count int) {
 		for t := from; t < from+count; t++ {
@@ -101,7 +116,7 @@ func (k *hostKernels) Merge(dst *device.Tensor, a, b device.Partial) error {
 			}
 		}
 	})
-	return nil
+	return w.done()
 }
 
 // absent reports whether a routing bias or score says that there is no team.

@@ -87,14 +87,18 @@ func (k *hostKernels) SwiGLU(dst, gateUp *device.Tensor) error {
 
 // Copy implements device.Kernels.
 func (k *hostKernels) Copy(dst, src *device.Tensor) error {
-	if ok, err := k.start(outputs{dst}, src); !ok {
+	if ok, err := k.startHalf(outputs{dst}, src); !ok {
 		return err
 	}
 	if dst.Len() == 0 {
 		return nil
 	}
+	if dst.DType != src.DType {
+		k.convertTensor(dst, src)
+		return nil
+	}
 	if dst.Rank() == 0 {
-		copyBlock(dst, src, 0, 0, 4)
+		copyBlock(dst, src, 0, 0, dst.DType.Size())
 		return nil
 	}
 	k.pool.run(dst.Shape[0], func(_, i int) {
@@ -103,8 +107,7 @@ func (k *hostKernels) Copy(dst, src *device.Tensor) error {
 	return nil
 }
 
-// copyRows copies one entry of dimension dim; all types here have 4 bytes an
-// element, or 8.
+// copyRows copies one entry of dimension dim of tensors of one type.
 func copyRows(dst, src *device.Tensor, dim, to, from int) {
 	switch last := dst.Rank() - 1; {
 	case dim == last:

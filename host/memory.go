@@ -7,8 +7,6 @@ import (
 
 	"blitzen/device"
 	"blitzen/host/kernels"
-
-	"github.com/x448/float16"
 )
 
 // buffer is the memory of one tensor and all its views.
@@ -104,10 +102,7 @@ func convertPiece(dst unsafe.Pointer, t device.DType, bytes []byte) {
 	case device.BF16:
 		kernels.WidenBF16((*float32)(dst), unsafe.Pointer(unsafe.SliceData(bytes)), count)
 	case device.F16:
-		out := unsafe.Slice((*float32)(dst), count)
-		for j := range out {
-			out[j] = float16.Frombits(uint16(bytes[2*j]) | uint16(bytes[2*j+1])<<8).Float32()
-		}
+		kernels.WidenF16((*float32)(dst), unsafe.Pointer(unsafe.SliceData(bytes)), count)
 	default:
 		copy(unsafe.Slice((*byte)(dst), len(bytes)), bytes)
 	}

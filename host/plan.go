@@ -87,7 +87,8 @@ func (k *hostKernels) attendPlans(plans []plan, t int, out device.Partial, q, ke
 	if err != nil {
 		return err
 	}
-	if err := k.pool.lend(kernels.GroupScratch(group)); err != nil {
+	own := kernels.GroupScratch(group)
+	if err := k.pool.lend(own + pieceScratch(keys, values)); err != nil {
 		return err
 	}
 	k.pool.run(len(jobs), func(thread, i int) {
@@ -97,8 +98,9 @@ func (k *hostKernels) attendPlans(plans []plan, t int, out device.Partial, q, ke
 		if len(p.bias) > 0 {
 			bias = &p.bias[0]
 		}
-		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], cacheOf(keys, values, h),
-			p.piece(jobs[i].piece), bias, p.ldb, group, scale, k.pool.floats(thread))
+		rows, segments := pieceRows(keys, values, h, p.piece(jobs[i].piece), shift(k.pool.floats(thread), own))
+		kernels.AttendSegments(shift(parts, i*width), f32(q, t, h*group), q.Stride[1], rows,
+			segments, bias, p.ldb, group, scale, k.pool.floats(thread))
 	})
 	done := 0
 	for h := range plans {

@@ -16,19 +16,24 @@ const routeTeams = 256
 // Route implements device.Kernels.
 func (k *hostKernels) Route(args device.RouteArgs) error {
 	a := routed(args)
-	if ok, err := k.start(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Bias, a.Last); !ok {
+	if ok, err := k.startHalf(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Bias, a.Last); !ok {
 		return err
+	}
+	w := twins{k: k}
+	if a.Q = w.in(a.Q); w.err != nil {
+		return w.err
 	}
 	tokens, kv, teams := a.Q.Shape[0], a.Reps.Shape[0], a.Reps.Shape[1]
 	group, blocks := a.Q.Shape[1]/kv, pieces(teams, routeTeams)
-	if err := k.pool.lend(kernels.GroupScratch(group)); err != nil {
+	own := kernels.GroupScratch(group)
+	if err := k.pool.lend(own + teamScratch(a.Reps)); err != nil {
 		return err
 	}
 	k.pool.run(tokens*kv*blocks, func(thread, i int) {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
-		reps, bias := below(head(a.Reps, h), s.from), shift(f32(a.Bias, h), s.from)
-		n := max(0, min(s.len(), a.teams(t)-s.from))
+		bias, n := shift(f32(a.Bias, h), s.from), max(0, min(s.len(), a.teams(t)-s.from))
+		reps := teamKeys(a.Reps, h, s.from, slice(bias, n), shift(k.pool.floats(thread), own))
 		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, n, a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
 		for g := range group {
 			for i := s.from + n; i < s.to; i++ {
@@ -49,6 +54,29 @@ func (k *hostKernels) Route(args device.RouteArgs) error {
 		}
 	}
 	return nil
+}
+
+// teamScratch is the floats that teamKeys works in.
+func teamScratch(reps *device.Tensor) int {
+	if reps.DType == device.F32 {
+		return 0
+	}
+	return routeTeams * reps.Shape[2]
+}
+
+// teamKeys are representatives of key head h from one on, as float32; without
+// those of teams that are not there.
+func teamKeys(reps *device.Tensor, h, from int, bias []float32, mem *float32) kernels.Matrix {
+	if reps.DType == device.F32 {
+		return below(head(reps, h), from)
+	}
+	d := reps.Shape[2]
+	for i := range bias {
+		if !absent(bias[i]) {
+			wideRow(shift(mem, i*d), reps, h, from+i)
+		}
+	}
+	return kernels.Matrix{P: mem, LD: d}
 }
 
 // routed is Route's arguments.
@@ -119,8 +147,12 @@ func logInclusion(delta float64) float64 {
 // key head are joined, and each is read once; a head that did not draw a team
 // has the bias −Inf there.
 func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
-	if ok, err := k.start(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.Offsets, a.Teams, a.LogC); !ok {
+	if ok, err := k.startHalf(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.Offsets, a.Teams, a.LogC); !ok {
 		return err
+	}
+	w := twins{k: k}
+	if a.Q, a.Out.Out = w.in(a.Q), w.out(a.Out.Out); w.err != nil {
+		return w.err
 	}
 	kv := a.K.Shape[0]
 	for t := range a.Q.Shape[0] {
@@ -137,7 +169,7 @@ func (k *hostKernels) AttendSelected(a device.SelectedArgs) error {
 			return err
 		}
 	}
-	return nil
+	return w.done()
 }
 
 // join plans the union of the teams that the query heads of key head h drew for

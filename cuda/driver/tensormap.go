@@ -14,7 +14,8 @@ type TensorMap [16]uint64
 // maxRank is the most dimensions of a TensorMap.
 const maxRank = 5
 
-// MapBF16 describes a BF16 tensor at a multiple of 16 bytes. Shape, strides and
+// MapBF16 describes a BF16 tensor, or another of 2-byte elements, at a multiple of
+// 16 bytes. Shape, strides and
 // box are in elements, outermost dimension first; the last stride is 1, the
 // others multiples of 8. The box is 64 wide: its rows come to shared memory in
 // 128 bytes, of which the 16-byte piece i of row r lies at place i xor r mod 8;

@@ -1,8 +1,8 @@
 // Exact attention of few tokens with grouped queries, at most 8 heads a key
 // head, over the rows from ≤ j ≤ pos[t]. attend_merge puts the parts together.
 // Grid: (PARTS, key heads, tokens), WARPS · 32 threads; shared: struct Memory.
-// q [tokens, heads, D]; k, v [key heads, capacity, D], BF16, all rows on
-// 16-byte boundaries; D 64 or 128; parts: decode.cuh.
+// q [tokens, heads, D]; k, v [key heads, capacity, D], ELEMENT (bf16 or half), all
+// rows on 16-byte boundaries; D 64 or 128; parts: decode.cuh.
 //
 // All warps of a key head's blocks share the rows, TILES tiles of 16 at a time:
 // rows as the long side of the tensor cores' products, heads as the short
@@ -10,7 +10,7 @@
 // a product may be numbered as one likes, so a lane's 16 bytes of a key serve
 // two products as they are, and values are paired by row with a byte permutation.
 // The next tile is under way while one is worked on: 4 KB of keys and 4 KB of
-// values a warp. Weights go to BF16 for the product with the values, sums are
+// values a warp. Weights go to ELEMENT for the product with the values, sums are
 // float32.
 #include "decode.cuh"
 
@@ -22,7 +22,7 @@
 struct Args {
 	float *out;
 	Mass *mass;
-	Cube<const bf16> q, k, v;
+	Cube<const ELEMENT> q, k, v;
 	const int *from; // or null: 0
 	const int *pos;
 	int heads, group, capacity;
@@ -38,7 +38,7 @@ struct Memory {
 struct Keys { uint4 at[TILES][2][D / 32]; };       // rows g and g + 8, every 4th 16 bytes from c on
 struct Values { uint4 at[TILES][4][HALVES]; };     // rows 2c, 2c + 1, 2c + 8, 2c + 9; every 8th 16 bytes from g on
 
-__device__ inline uint4 load_once(const bf16 *p, u64 policy)
+__device__ inline uint4 load_once(const ELEMENT *p, u64 policy)
 {
 	uint4 x;
 	asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
@@ -49,28 +49,28 @@ __device__ inline uint4 load_once(const bf16 *p, u64 policy)
 __device__ inline u32 word(const uint4 &x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // Rows past the last are the last once more.
-__device__ inline void load(Keys &k, Mat<const bf16> src, int row, int last, u64 policy)
+__device__ inline void load(Keys &k, Mat<const ELEMENT> src, int row, int last, u64 policy)
 {
 	int g = lane_id() / 4, c = lane_id() % 4;
 #pragma unroll
 	for (int i = 0; i < TILES; i++)
 #pragma unroll
-		for (int half = 0; half < 2; half++) {
-			const bf16 *p = src.row(min(row + 16 * i + 8 * half + g, last)) + 8 * c;
+		for (int second = 0; second < 2; second++) {
+			const ELEMENT *p = src.row(min(row + 16 * i + 8 * second + g, last)) + 8 * c;
 #pragma unroll
 			for (int j = 0; j < D / 32; j++)
-				k.at[i][half][j] = load_once(p + 32 * j, policy);
+				k.at[i][second][j] = load_once(p + 32 * j, policy);
 		}
 }
 
-__device__ inline void load(Values &v, Mat<const bf16> src, int row, int last, u64 policy)
+__device__ inline void load(Values &v, Mat<const ELEMENT> src, int row, int last, u64 policy)
 {
 	int g = lane_id() / 4, c = lane_id() % 4;
 #pragma unroll
 	for (int i = 0; i < TILES; i++)
 #pragma unroll
 		for (int r = 0; r < 4; r++) {
-			const bf16 *p = src.row(min(row + 16 * i + 2 * c + (r & 1) + (r & 2) * 4, last)) + 8 * g;
+			const ELEMENT *p = src.row(min(row + 16 * i + 2 * c + (r & 1) + (r & 2) * 4, last)) + 8 * g;
 #pragma unroll
 			for (int h = 0; h < HALVES; h++)
 				v.at[i][r][h] = load_once(p + 64 * h, policy);
@@ -124,7 +124,7 @@ __device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int ro
 		}
 }
 
-// The 8 × 8 matrix of BF16 of which every lane holds two neighbours, transposed.
+// The 8 × 8 matrix of ELEMENT of which every lane holds two neighbours, transposed.
 __device__ inline u32 transposed(u32 x)
 {
 	u32 y;
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 	for (int j = 0; j < D / 32; j++)
 		q[j] = g < a.group ? *(const uint4 *)(a.q.row(t, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
 	u64 policy = evict_first();
-	Mat<const bf16> k = {a.k.row(kv, 0), a.k.s1}, v = {a.v.row(kv, 0), a.v.s1};
+	Mat<const ELEMENT> k = {a.k.row(kv, 0), a.k.s1}, v = {a.v.row(kv, 0), a.v.s1};
 	Share<ROWS> share;
 	Keys keys;
 	Values values;
@@ -232,8 +232,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 #pragma unroll
 				for (int j = 0; j < D / 32; j++) {
 					uint4 x = keys.at[i][0][j], y = keys.at[i][1][j];
-					mma(s[i], x.x, y.x, x.y, y.y, q[j].x, q[j].y);
-					mma(odd[i], x.z, y.z, x.w, y.w, q[j].z, q[j].w);
+					mma<ELEMENT>(s[i], x.x, y.x, x.y, y.y, q[j].x, q[j].y);
+					mma<ELEMENT>(odd[i], x.z, y.z, x.w, y.w, q[j].z, q[j].w);
 				}
 #pragma unroll
 			for (int i = 0; i < TILES; i++)
@@ -246,14 +246,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 			weigh(z, s, scale, row, last);
 #pragma unroll
 			for (int i = 0; i < TILES; i++) {
-				u32 p0 = transposed(pack(s[i][0], s[i][1])), p1 = transposed(pack(s[i][2], s[i][3]));
+				u32 p0 = transposed(pack<ELEMENT>(s[i][0], s[i][1])), p1 = transposed(pack<ELEMENT>(s[i][2], s[i][3]));
 #pragma unroll
 				for (int h = 0; h < HALVES; h++)
 #pragma unroll
 					for (int w = 0; w < 4; w++) {
 						u32 r0 = word(values.at[i][0][h], w), r1 = word(values.at[i][1][h], w);
 						u32 r2 = word(values.at[i][2][h], w), r3 = word(values.at[i][3][h], w);
-						mma(z.acc[4 * h + w], __byte_perm(r0, r1, 0x5410), __byte_perm(r0, r1, 0x7632),
+						mma<ELEMENT>(z.acc[4 * h + w], __byte_perm(r0, r1, 0x5410), __byte_perm(r0, r1, 0x7632),
 							__byte_perm(r2, r3, 0x5410), __byte_perm(r2, r3, 0x7632), p0, p1);
 					}
 			}

@@ -50,6 +50,16 @@ template <> struct To<bf16> {
 	}
 	__device__ static bf16 from(half x) { return from(f32(x)); }
 };
+template <> struct To<half> {
+	__device__ static half from(half x) { return x; }
+	__device__ static half from(float x)
+	{
+		half y;
+		asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+		return y;
+	}
+	__device__ static half from(bf16 x) { return from(f32(x)); }
+};
 template <> struct To<int> {
 	__device__ static int from(int x) { return x; }
 };

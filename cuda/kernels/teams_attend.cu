@@ -7,7 +7,7 @@
 // the teams that do are looked at. At most 32 drawn (SETS): a warp ranks a candidate by counting (teams_few.cuh); where
 // teams are few (DIRECT), every score is looked at, else those of groups that reach the border. More: histograms
 // (teams_bins.cuh). Where either finds too many teams too close together: teams_any.cuh.
-// q [1, heads, DK]; k, v [key heads, capacity, DK or DV], V_IN_K: v is the first columns of k; offsets [key heads,
+// q [1, heads, DK]; k, v [key heads, capacity, DK or DV], ELEMENT (bf16 or half); V_IN_K: v is the first columns of k; offsets [key heads,
 // teams + 1]; out [1, heads, DV]; teams, logc [1, heads, K], with REPORT; y, top, seen as teams_score leaves them;
 // rows and suffix, if there are any, grow by the rows read: drawn ones once a key head.
 // Sums in float32, in an order that depends on the drawn teams and the suffix alone.
@@ -32,7 +32,7 @@ struct Args {
 	Cube<DST> out;
 	Cube<int> teams;
 	Cube<float> logc;
-	Cube<const bf16> q, k, v;
+	Cube<const ELEMENT> q, k, v;
 	Mat<const float> y, top;
 	Mat<const int> offsets;
 	const u32 *seed;

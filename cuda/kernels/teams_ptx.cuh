@@ -27,8 +27,14 @@ template <class T> __device__ inline T fresh(const T *p) { return __ldcg(p); }
 
 __device__ inline void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// c[16, 8] += a[16, 16]·b[16, 8] by a warp, bf16 in, float32 out.
-__device__ inline void mma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+// c[16, 8] += a[16, 16]·b[16, 8] by a warp, bf16 or half in, float32 out.
+template <class T> __device__ inline void mma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
+template <> __device__ inline void mma<half>(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+template <> __device__ inline void mma<bf16>(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
 		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));

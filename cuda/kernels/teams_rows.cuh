@@ -33,8 +33,9 @@ struct Sum {
 	}
 };
 
-__device__ inline float low_half(u32 x) { return __uint_as_float(x << 16); }
-__device__ inline float high_half(u32 x) { return __uint_as_float(x & 0xffff0000u); }
+// The ELEMENTs, bf16 or half, in the halves of a word.
+__device__ inline float low_half(u32 x) { return f32(ELEMENT{(u16)x}); }
+__device__ inline float high_half(u32 x) { return f32(ELEMENT{(u16)(x >> 16)}); }
 
 __device__ inline float dot8(uint4 x, const float *q)
 {
@@ -60,7 +61,7 @@ template <int width> __device__ inline bool has(int i, int lane) { return width 
 // The rows that a block reads, GROUPS of them a round: rounds of suffix rows, which can be on their way before the
 // block selects, then rounds of listed rows.
 struct Rows {
-	const bf16 *k, *v; // the lane's first chunk of row 0
+	const ELEMENT *k, *v; // the lane's first chunk of row 0
 	int k_step, v_step;
 	int suffix, first;  // how many of the suffix, and the first of these
 	int early, listed;  // rounds of the suffix; rows in the list
@@ -82,7 +83,7 @@ __device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection 
 	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, at;
 	if (r.left(round, group, at) > 0) {
 		int row = round < r.early ? r.first + (group + round * GROUPS) * CLUSTER : m.list[at].row;
-		const bf16 *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
+		const ELEMENT *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
 #pragma unroll
 		for (int c = 0; c < K_CHUNKS; c++)
 			if (has<DK>(c, lane))

@@ -6,7 +6,7 @@
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
 // y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
 // for teams_attend; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
-// teams there are. bf16 products by tensor cores, sums in float32 in an order that depends on DK alone.
+// teams there are. q, reps: ELEMENT (bf16 or half). Products by tensor cores, sums in float32 in an order that depends on DK alone.
 #include "hopper.cuh"
 #include "teams.cuh"
 
@@ -15,7 +15,7 @@ struct Args {
 	Mat<float> y, top;
 	u32 *seen;
 	Cube<float> phi;
-	Cube<const bf16> q;
+	Cube<const ELEMENT> q;
 	Mat<const float> bias;
 	Mat<const int> offsets;
 	const u32 *seed;
@@ -173,8 +173,8 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 			for (int n = 0; n < TILES; n++)
 #pragma unroll
 				for (int t = 0; t < 2; t++) {
-					mma(sum[n][t], k[2 * t].x, k[2 * t + 1].x, k[2 * t].y, k[2 * t + 1].y, q[j][n].x, q[j][n].y);
-					mma(sum[n][t], k[2 * t].z, k[2 * t + 1].z, k[2 * t].w, k[2 * t + 1].w, q[j][n].z, q[j][n].w);
+					mma<ELEMENT>(sum[n][t], k[2 * t].x, k[2 * t + 1].x, k[2 * t].y, k[2 * t + 1].y, q[j][n].x, q[j][n].y);
+					mma<ELEMENT>(sum[n][t], k[2 * t].z, k[2 * t + 1].z, k[2 * t].w, k[2 * t + 1].w, q[j][n].z, q[j][n].w);
 				}
 		}
 		float own[OWN][4];

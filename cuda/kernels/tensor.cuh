@@ -1,12 +1,19 @@
 #pragma once
-// What kernels on the tensor cores share: pairs of bf16, fast powers of two,
-// stores of product fragments.
+// What kernels on the tensor cores share: pairs of bf16 or half, fast powers of
+// two, stores of product fragments.
 #include "common.cuh"
 
 #define LOG2E 1.44269504f
 
-// Two numbers as bf16, the first in the low half.
-__device__ inline u32 pack(float low, float high)
+// Two numbers as bf16 or half, the first in the low half.
+template <class T = bf16> __device__ inline u32 pack(float low, float high);
+template <> __device__ inline u32 pack<half>(float low, float high)
+{
+	u32 y;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+	return y;
+}
+template <> __device__ inline u32 pack<bf16>(float low, float high)
 {
 	u32 y;
 	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));

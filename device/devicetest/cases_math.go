@@ -182,8 +182,9 @@ func copyRepeat(b *bench) {
 // copyRounds narrows numbers halfway between two of the device's.
 func copyRounds(b *bench) {
 	var values []float64
+	half := max(unit(b.act()), 0x1p-11)
 	for i := range 64 {
-		values = append(values, 1+float64(i)*0x1p-8, -3-float64(i)*0x1p-7, 1+float64(2*i+1)*0x1p-8+0x1p-20)
+		values = append(values, 1+float64(i)*half, -3-2*float64(i)*half, 1+float64(2*i+1)*half+0x1p-20)
 	}
 	src := b.exactly("src", device.F32, values, 3, 64)
 	dst := b.exactly("dst", b.act(), make([]float64, 3*64), 3, 64)

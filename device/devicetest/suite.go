@@ -46,7 +46,7 @@ type testCase struct {
 
 func cases() []testCase {
 	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), cacheCases(), attendCases(),
-		selectCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases())
+		selectCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases(), halfCases())
 }
 
 // check runs the case on the reference and, in every layout, on d.

@@ -8,7 +8,7 @@ import (
 )
 
 // How tolerances are derived. u is the unit roundoff: 2⁻²⁴ for F32, 2⁻⁸ for
-// BF16. Storing a result rounds it by u·|result|: tolerance.round. A float32
+// BF16, 2⁻¹¹ for F16. Storing a result rounds it by u·|result|: tolerance.round. A float32
 // sum of k terms rounds k times, each time by up to u of the partial sum; the
 // roundings are independent, so they add up as a random walk to about
 // u·√k·(typical term·√k of a sum of random signs) = u·|x|·|w| for a product of
@@ -20,8 +20,11 @@ const safety = 8
 
 // unit is the unit roundoff of a float type.
 func unit(t device.DType) float64 {
-	if t == device.BF16 {
+	switch t {
+	case device.BF16:
 		return 0x1p-8
+	case device.F16:
+		return 0x1p-11
 	}
 	return 0x1p-24
 }

@@ -69,6 +69,19 @@ void KERNEL(widen_bf16)(float *dst, const uint16_t *src, long n) {
   }
 }
 
+// The exponent moves by 112: by a product, which normalises small numbers.
+void KERNEL(widen_f16)(float *dst, const uint16_t *src, long n) {
+  for (long i = 0; i < n; i++) {
+    uint32_t bits = (uint32_t)(src[i] & 0x7fff) << 13, whole = 0x7f800000, sign = (uint32_t)(src[i] & 0x8000) << 16;
+    float x;
+    memcpy(&x, &bits, 4);
+    x *= 0x1p112f;
+    memcpy(&bits, &x, 4);
+    bits |= sign | ((src[i] & 0x7c00) == 0x7c00 ? whole : 0); // infinity or NaN
+    memcpy(dst + i, &bits, 4);
+  }
+}
+
 void KERNEL(widen_i8)(float *dst, long ldd, const int8_t *src, long lds, const float *scale,
                       long rows, long n) {
   for (long t = 0; t < rows; t++, dst += ldd, src += lds)

@@ -99,6 +99,11 @@ func WidenBF16(dst *float32, src unsafe.Pointer, count int) {
 	C.bk_widen_bf16(f(dst), (*C.uint16_t)(src), n(count))
 }
 
+// WidenF16 converts float16 to float32.
+func WidenF16(dst *float32, src unsafe.Pointer, count int) {
+	C.bk_widen_f16(f(dst), (*C.uint16_t)(src), n(count))
+}
+
 // WidenInt8 computes dst[t, i] = scale[t]·src[t, i]; ld is the distance between
 // rows of src.
 func WidenInt8(dst Matrix, src *int8, ld int, scale *float32, rows, width int) {
