@@ -62,9 +62,6 @@ func (c *Source) Close() {
 	}
 }
 
-// Spec is the cache rows of the model.
-func (c *Source) Spec() kvcache.Spec { return c.spec }
-
 // piece is columns of a row and where they come from.
 type piece struct {
 	to, from, width int

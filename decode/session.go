@@ -182,9 +182,6 @@ func (s *Session) Inspect(look func(step func(*device.Ops)) error) error {
 	return errors.Join(err, s.restoreCounts(), s.rewind())
 }
 
-// Backend is what Build made, nil before.
-func (s *Session) Backend() attention.Backend { return s.backend }
-
 // Cache is the session's cache.
 func (s *Session) Cache() *kvcache.Cache { return s.cache }
 

@@ -17,20 +17,10 @@ const Resamples = 10_000
 // where the figure means nothing.
 type Interval struct{ Mean, Low, High float64 }
 
-// Half is half the interval's width.
-func (i Interval) Half() float64 { return (i.High - i.Low) / 2 }
-
-// Bootstrap returns the mean of values, one a prompt, and its interval.
-// Repeats of a prompt belong into one value, their mean, since they are not
-// independent. The same values and seed give the same interval; no values give
-// three NaN.
-func Bootstrap(values []float64, seed uint64) (mean, low, high float64) {
-	i := Mean([][]float64{values}, seed)
-	return i.Mean, i.Low, i.High
-}
-
 // Mean is the equal-weight mean over tasks of the mean of a task's values, one
-// a prompt. Prompts are drawn with replacement within their task.
+// a prompt. Prompts are drawn with replacement within their task. Repeats of a
+// prompt belong into one value, their mean, since they are not independent. The
+// same values and seed give the same interval.
 func Mean(tasks [][]float64, seed uint64) Interval {
 	return resample(tasks, seed, func(means []float64) float64 { return means[0] }, tasks)
 }

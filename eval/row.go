@@ -81,16 +81,3 @@ func parseRow(line []byte) (Row, error) {
 	}
 	return row, nil
 }
-
-// WriteRows writes rows as JSONL that [ReadRows] reads. An error names the
-// line.
-func WriteRows(w io.Writer, rows []Row) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false) // keep < and & of a prompt readable
-	for i, row := range rows {
-		if err := out.Encode(row); err != nil {
-			return fmt.Errorf("line %d: %w", i+1, err)
-		}
-	}
-	return nil
-}

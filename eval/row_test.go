@@ -2,28 +2,32 @@ package eval
 
 import (
 	"bytes"
-	"errors"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 )
+
+// asFile writes rows as JSONL.
+func asFile(t *testing.T, rows []Row) *bytes.Buffer {
+	t.Helper()
+	var file bytes.Buffer
+	out := json.NewEncoder(&file)
+	for _, row := range rows {
+		if err := out.Encode(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &file
+}
 
 func TestRowsRoundTrip(t *testing.T) {
 	rows := []Row{
 		{Index: 0, ID: "a", Input: "one <b> & two\nlines \u2028 and ü?", Outputs: []string{"x"}, Scorer: ScorerExact, Length: 9, Codes: 2},
 		{Index: 7, ID: "b", Input: strings.Repeat("long ", 50_000), Outputs: []string{"x", "y"}, AnswerPrefix: " It is"},
 	}
-	var file bytes.Buffer
-	if err := WriteRows(&file, rows); err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(file.String(), "\n"); lines != len(rows) {
-		t.Errorf("%d lines for %d rows", lines, len(rows))
-	}
-	if !strings.Contains(file.String(), "one <b> & two") {
-		t.Errorf("characters of HTML are escaped: %.80s", file.String())
-	}
-	got, err := ReadRows(&file, nil)
+	file := asFile(t, rows)
+	got, err := ReadRows(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,19 +76,6 @@ func TestReadRowsSkips(t *testing.T) {
 	}
 }
 
-type full struct{}
-
-var errFull = errors.New("disk full")
-
-func (full) Write([]byte) (int, error) { return 0, errFull }
-
-func TestWriteRowsError(t *testing.T) {
-	err := WriteRows(full{}, make([]Row, 2))
-	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("error %v, want the writer's with its line", err)
-	}
-}
-
 // FuzzReadRows: whatever is read can be written and read again, unchanged.
 func FuzzReadRows(f *testing.F) {
 	f.Add([]byte(`{"index":1,"id":"a","input":"q","outputs":["a","b"],"answer_prefix":" A","scorer":"exact","length":3,"codes":8}`))
@@ -94,11 +85,7 @@ func FuzzReadRows(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var again bytes.Buffer
-		if err := WriteRows(&again, rows); err != nil {
-			t.Fatal(err)
-		}
-		got, err := ReadRows(&again, nil)
+		got, err := ReadRows(asFile(t, rows), nil)
 		for i := range rows {
 			rows[i].Line = i + 1
 		}

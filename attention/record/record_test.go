@@ -242,14 +242,25 @@ func TestMassOfModel(t *testing.T) {
 	}
 }
 
+// selecting gives a session the backend that b makes.
+func selecting(t *testing.T, s *decode.Session, b build) (made attention.Selecting) {
+	t.Helper()
+	modeltest.Check(t, s.Build(func(c *kvcache.Cache) (attention.Backend, error) {
+		inner, err := b(c)
+		modeltest.Check(t, err)
+		made = inner.(attention.Selecting)
+		return made, nil
+	}))
+	return made
+}
+
 // Rows read are distinct, of the prompt, and as many as are counted.
 func TestRowsRead(t *testing.T) {
 	for _, name := range []string{"qwen2_tied_gqa", "dsv2_lite"} {
 		dev := modeltest.Host(t)
 		m, shape, s := prompted(t, dev, name)
 		ids, logits := tokens(t, s, sampled(dev))
-		modeltest.Check(t, s.Build(budget(dev, 8, shape.Heads)))
-		b := s.Backend().(attention.Selecting)
+		b := selecting(t, s, budget(dev, 8, shape.Heads))
 		var got [][]float32
 		counted := int64(0)
 		modeltest.Check(t, s.Follow(context.Background(), ids, func(_ int, l []float32) error {
@@ -283,12 +294,10 @@ func TestRowsRead(t *testing.T) {
 func TestRowsReadOrNot(t *testing.T) {
 	dev := modeltest.Host(t)
 	_, shape, s := prompted(t, dev, "qwen2_tied_gqa")
-	modeltest.Check(t, s.Build(sampled(dev)))
-	if _, err := s.Backend().(attention.Selecting).RowsRead(0); err == nil {
+	if _, err := selecting(t, s, sampled(dev)).RowsRead(0); err == nil {
 		t.Error("no error without Observe")
 	}
-	modeltest.Check(t, s.Build(budget(dev, 400, shape.Heads)))
-	rows, err := s.Backend().(attention.Selecting).RowsRead(1)
+	rows, err := selecting(t, s, budget(dev, 400, shape.Heads)).RowsRead(1)
 	if err != nil || len(rows[0]) != length || rows[1][length-1] != length-1 {
 		t.Errorf("%v: %v", err, rows)
 	}
@@ -311,6 +320,9 @@ func TestClose(t *testing.T) {
 			return record.NewReplay(dev, d, shape)
 		},
 		func() (attention.Backend, error) { return record.NewMass(dev, s.Cache(), shape.Heads) },
+		func() (attention.Backend, error) {
+			return record.NewLastQueries(dev, m.CacheSpec(), shape.Heads, device.F32)
+		},
 	} {
 		b, err := wrap()
 		modeltest.Check(t, err)
