@@ -19,6 +19,7 @@ type OperatorConfig struct {
 	Suffix int // rows after it, which are attended exactly
 	First  int // layer of the model that the first key head is taken from
 	Teams  santapp.Config
+	DType  device.DType // of rows and queries; Invalid for the device's own
 }
 
 // Operator is decode attention over rows of its own, without a model around it.
@@ -38,6 +39,9 @@ type Operator struct {
 // them all for so many layers.
 func (c *Source) Operator(ctx context.Context, cfg OperatorConfig, layers int) (*Operator, error) {
 	dev := c.dev
+	if cfg.DType == device.Invalid {
+		cfg.DType = dev.DType()
+	}
 	o := &Operator{OperatorConfig: cfg, dev: dev, owned: device.Owner{Dev: dev}}
 	keys, values, err := c.pieces(cfg.Shape)
 	if err != nil {
@@ -95,7 +99,17 @@ func (o *Operator) build(ctx context.Context, cache *kvcache.Cache, in attention
 		o.Groups += n
 	}
 	in.K, in.V = l.K, l.V
-	in.Out = o.owned.New("bench.out", o.dev.DType(), 1, o.Heads, o.ValueDim)
+	if reps := backend.Args(in).Reps; reps.DType == o.dev.DType() {
+		o.Beyond += int64(reps.Len() * (o.DType.Size() - reps.DType.Size()))
+	}
+	in.Out = o.owned.New("bench.out", o.DType, 1, o.Heads, o.ValueDim)
+	if o.DType != o.dev.DType() {
+		q := in.Q
+		in.Q = o.owned.New("bench.q", o.DType, q.Shape...)
+		if err := o.dev.Run(func(ops *device.Ops) { ops.Copy(in.Q, q) }); err != nil {
+			return err
+		}
+	}
 	for i := range layers {
 		if err := o.addSet(backend.Args(in), i); err != nil {
 			return err
@@ -104,9 +118,15 @@ func (o *Operator) build(ctx context.Context, cache *kvcache.Cache, in attention
 	return nil
 }
 
-// addSet copies all that a layer reads.
+// addSet copies all that a layer reads, rows and representatives as DType.
 func (o *Operator) addSet(a device.TeamsArgs, layer int) error {
-	clone := func(t *device.Tensor) *device.Tensor { return o.owned.New(t.Name, t.DType, t.Shape...) }
+	clone := func(t *device.Tensor) *device.Tensor {
+		as := t.DType
+		if as == o.dev.DType() && (t == a.K || t == a.V || t == a.Reps) {
+			as = o.DType
+		}
+		return o.owned.New(t.Name, as, t.Shape...)
+	}
 	from := []**device.Tensor{&a.K, &a.Reps, &a.Bias, &a.Offsets, &a.From, &a.Draw.Seed}
 	if !o.Latent {
 		from = append(from, &a.V)
@@ -179,7 +199,7 @@ func (o *Operator) Reads(drawn int) (Reads, error) {
 	if err != nil {
 		return Reads{}, err
 	}
-	access := attention.NewAccess(o.Spec(), o.dev.DType())
+	access := attention.NewAccess(o.Spec(), o.DType)
 	layers := float64(len(o.sets))
 	all := float64(o.KeyHeads) * float64(o.Rows+o.Suffix)
 	access.Routed, access.Rows, access.Suffix = n[0], n[1], n[2]

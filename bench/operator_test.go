@@ -149,6 +149,38 @@ func TestOperator(t *testing.T) {
 	}
 }
 
+// In F16 too the operator computes attention over the rows that it draws, within
+// what the paper reports for its kernels, and reads half of float32's bytes.
+func TestOperatorHalf(t *testing.T) {
+	for _, latent := range []bool{false, true} {
+		c, _ := captured(t, latent, 40)
+		cfg := OperatorConfig{Shape: Shape{Heads: 4, KeyHeads: 2, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim}, Rows: 70, Suffix: 5}
+		if latent {
+			cfg.Shape = Shape{Heads: 6, KeyHeads: 1, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim, Latent: true}
+		}
+		cfg.Teams = santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.Contiguous}
+		wide, err := c.Operator(t.Context(), cfg, 1)
+		modeltest.Check(t, err)
+		defer wide.Close()
+		cfg.DType = device.F16
+		half, err := c.Operator(t.Context(), cfg, 1)
+		modeltest.Check(t, err)
+		defer half.Close()
+		worst, err := half.Check(3, 3)
+		modeltest.Check(t, err)
+		if !(worst <= 4.3e-6) {
+			t.Errorf("latent %v: an output is off by %v", latent, worst)
+		}
+		reads, err := half.Reads(70)
+		modeltest.Check(t, err)
+		whole, err := wide.Reads(70)
+		modeltest.Check(t, err)
+		if 2*reads.Bytes != whole.Bytes || half.Beyond >= wide.Beyond {
+			t.Errorf("latent %v: %v bytes read, %v kept in F16; in F32 %v, %v", latent, reads.Bytes, half.Beyond, whole.Bytes, wide.Beyond)
+		}
+	}
+}
+
 // Times on a CPU are the host's, and every part has one.
 func TestLayersAndStages(t *testing.T) {
 	c, _ := captured(t, false, 40)

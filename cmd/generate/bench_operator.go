@@ -52,7 +52,7 @@ func (b *operatorFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&b.dim, "dim", "", "`D` numbers a key (default: 128; 576/512 for a latent cache, values its first 512)")
 	f.IntVar(&b.suffix, "suffix", 64, "`N` rows after the prompt")
 	f.IntVar(&b.firstLayer, "first-layer", 0, "take heads from layer `N` of MODEL on")
-	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, a row of cold layers; paper, its appendix E")
+	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, a row of cold layers; paper, its appendix E, in fp16")
 	f.BoolVar(&b.stages, "stages", false, "time every stage alone in place of the whole")
 	f.IntVar(&b.rounds, "rounds", bench.PaperRounds, "`N` rounds of --protocol paper and --stages")
 	f.StringVar(&b.peer, "peer", "", "time another program beside, such as tools/cuda/peer.py serve; a `COMMAND`")
@@ -288,6 +288,14 @@ func (r *operatorBench) prompt(cmd *cobra.Command, rows int) (*decode.Session, e
 	return s, nil
 }
 
+// elements is the type of cache rows and queries: the paper's is fp16.
+func (r *operatorBench) elements() device.DType {
+	if r.protocol == protocolPaper {
+		return device.F16
+	}
+	return r.Device.DType()
+}
+
 // operator makes the work: for --protocol graph as many layers as no cache
 // holds, or as fit.
 func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operator, error) {
@@ -297,10 +305,10 @@ func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operato
 		return nil, err
 	}
 	teams.Seed = flags.seed
-	cfg := bench.OperatorConfig{Shape: r.shape, Rows: rows, Suffix: r.suffix, First: r.firstLayer, Teams: teams}
+	cfg := bench.OperatorConfig{Shape: r.shape, Rows: rows, Suffix: r.suffix, First: r.firstLayer, Teams: teams, DType: r.elements()}
 	layers := 1
 	if !r.stages && r.protocol == protocolGraph {
-		perRow := float64(r.shape.KeyHeads * r.shape.KeyDim * r.Device.DType().Size())
+		perRow := float64(r.shape.KeyHeads * r.shape.KeyDim * r.elements().Size())
 		layers = bench.LayersPast(float64(rows) * perRow * float64(teams.Representatives) / float64(teams.ParentSize))
 		each := int64(float64(rows+r.suffix) * perRow * 2.5) // keys, values, representatives
 		if free, _ := r.Device.Space(); free > 0 && int64(layers)*each > free-free/4 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"blitzen/bench"
@@ -30,6 +31,8 @@ type operatorRow struct {
 	CopyShare float64      `json:"copy_percent,omitempty"`
 	RoundsUS  []float64    `json:"rounds_us,omitempty"` // medians
 	Faster    []fasterThan `json:"faster_than,omitempty"`
+	// Of --protocol paper: the largest error of an output before anything is timed.
+	Error float64 `json:"largest_error,omitempty"`
 }
 
 // fasterThan is a method's time over that of the row, with a 95 % interval or
@@ -82,10 +85,20 @@ var operatorFigures = []column[operatorRow]{
 
 // row is what all rows of an operator share.
 func (r *operatorBench) row(o *bench.Operator, method string, bytes float64) operatorRow {
+	on := r.on
+	on.DType = typeName(o.DType)
 	return operatorRow{
-		machine: r.on, Protocol: r.protocol, Rows: o.Rows, Suffix: o.Suffix, Heads: o.Heads, KeyHeads: o.KeyHeads,
+		machine: on, Protocol: r.protocol, Rows: o.Rows, Suffix: o.Suffix, Heads: o.Heads, KeyHeads: o.KeyHeads,
 		KeyDim: o.KeyDim, ValueDim: o.ValueDim, Method: method, Bytes: bytes,
 	}
+}
+
+// typeName is an element type as --peer and the paper call it.
+func typeName(t device.DType) string {
+	if t == device.F16 {
+		return "fp16"
+	}
+	return strings.ToLower(t.String())
 }
 
 // time gives a row its time.
@@ -163,6 +176,7 @@ const (
 	paperUnion                        = 1217
 	paperUnionLeast, paperUnionMost   = 1000, 1400
 	paperPreparationMiB, paperSpeedup = 71.98, 1.69
+	paperDraws, paperError            = 3, 4.30e-6 // of its check before anything is timed
 )
 
 // noteReads says whether a figure is of the paper's workload, and what it would
@@ -174,7 +188,7 @@ func (r *operatorBench) noteReads(s operatorRow) {
 	text := fmt.Sprintf("At %d rows and %d drawn, %.0f distinct rows are read of a key head; the paper's workload has about %d.", s.Rows, s.Drawn, s.UnionRows, paperUnion)
 	if s.UnionRows < paperUnionLeast || s.UnionRows > paperUnionMost {
 		text += " The figure is of another workload."
-		more := (paperUnion - s.UnionRows) * float64(s.KeyHeads*(s.KeyDim+s.ValueDim)*r.Device.DType().Size())
+		more := (paperUnion - s.UnionRows) * float64(s.KeyHeads*(s.KeyDim+s.ValueDim)*r.elements().Size())
 		if us, known := r.on.copyTime(more); known {
 			text += fmt.Sprintf(" Scaled: with %.2f MB more to read at the rate of copies it were about %.2f µs.", more/1e6, s.US+us)
 		}
@@ -191,7 +205,7 @@ func (r *operatorBench) noteTeams(o *bench.Operator) {
 // request is what a peer is asked for.
 func (r *operatorBench) request(o *bench.Operator, backend, mode string, warm, observations int) bench.Request {
 	return bench.Request{
-		Backend: backend, Mode: mode, DType: r.on.DType, Heads: o.Heads, KeyHeads: o.KeyHeads, KeyDim: o.KeyDim, ValueDim: o.ValueDim,
+		Backend: backend, Mode: mode, DType: typeName(o.DType), Heads: o.Heads, KeyHeads: o.KeyHeads, KeyDim: o.KeyDim, ValueDim: o.ValueDim,
 		Rows: o.Rows + o.Suffix, Warm: warm, Observations: observations,
 	}
 }
@@ -231,10 +245,24 @@ func (r *operatorBench) paper(o *bench.Operator, drawn []int) error {
 	if r.peer != nil {
 		r.notes = append(r.notes, "Those of "+r.peer.Name+" are taken in one piece of a round, after or before the others, in a process of its own.")
 	}
+	p := r.paired(evict)
+	clock := fmt.Sprintf("%d MiB read and written before each; %s, no suffix, no graph, the device's clock", evictBytes>>20, typeName(o.DType))
+	if !r.clocked {
+		clock = fmt.Sprintf("%d MiB read and written before each; %s, no suffix, the host's clock", evictBytesCPU>>20, typeName(o.DType))
+	}
 	r.notes = append(r.notes, fmt.Sprintf(
-		"%d rounds of %d warm-ups and %d observations a method, by turns, the first method reversed from round to round; 512 MiB read and written before each; %s (fp16 is no type of the device), no suffix, no graph, the device's clock. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
-		r.rounds, bench.PaperWarm, bench.PaperObservations, r.on.DType, bench.Resamples, paperSpeedup))
+		"%s of %s and %s a method, by turns, the first method reversed from round to round; %s. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
+		count(p.Rounds, "round"), count(p.Warm, "warm-up"), count(p.Observations, "observation"), clock, bench.Resamples, paperSpeedup))
 	return nil
+}
+
+// paired is the protocol; a CPU takes few observations.
+func (r *operatorBench) paired(evict func() error) bench.Paired {
+	p := bench.Paired{Rounds: r.rounds, Warm: bench.PaperWarm, Observations: bench.PaperObservations, Evict: evict}
+	if !r.clocked {
+		p.Warm, p.Observations = 1, 5
+	}
+	return p
 }
 
 func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) error {
@@ -242,6 +270,10 @@ func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) e
 	if err != nil {
 		return err
 	}
+	if row.Error, err = o.Check(k, paperDraws); err != nil {
+		return err
+	}
+	r.notes = append(r.notes, fmt.Sprintf("%d drawn: over %d draws, outputs in float32 are within %.3g of float64 over the same rows with the same chances (the paper's: %.3g).", k, paperDraws, row.Error, paperError))
 	rows := []operatorRow{row, r.row(o, "dense", reads.Dense)}
 	methods := []bench.Method{
 		{Name: "santapp", Run: func() error { return r.Device.Run(func(ops *device.Ops) { o.Sampled(ops, 0, k) }) }},
@@ -260,11 +292,7 @@ func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) e
 	if err != nil {
 		return err
 	}
-	p := bench.Paired{Rounds: r.rounds, Warm: bench.PaperWarm, Observations: bench.PaperObservations, Evict: evict}
-	if !r.clocked {
-		p.Warm, p.Observations = 1, 5
-	}
-	rounds, err := p.Measure(r.watch, methods)
+	rounds, err := r.paired(evict).Measure(r.watch, methods)
 	if err != nil {
 		return err
 	}

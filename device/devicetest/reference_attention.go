@@ -85,7 +85,15 @@ func (s *softSum) add(logit float64, value []float64) {
 }
 
 func (s *softSum) store(p device.Partial, t, h int) {
-	out := make([]float64, p.Out.Shape[2])
+	setRow(p.Out, s.mean(p.Out.Shape[2]), t, h)
+	if p.LSE != nil {
+		setNumber(p.LSE, logSumExp(s.logits), t, h)
+	}
+}
+
+// mean is the weighted mean of the values, of the given width; 0 for none.
+func (s *softSum) mean(width int) []float64 {
+	out := make([]float64, width)
 	lse := logSumExp(s.logits)
 	for j, value := range s.values {
 		w := math.Exp(s.logits[j] - lse)
@@ -93,10 +101,7 @@ func (s *softSum) store(p device.Partial, t, h int) {
 			out[i] += w * value[i]
 		}
 	}
-	setRow(p.Out, out, t, h)
-	if p.LSE != nil {
-		setNumber(p.LSE, lse, t, h)
-	}
+	return out
 }
 
 // logSumExp is ln Σ exp(x), −Inf for no terms.

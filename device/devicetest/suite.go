@@ -36,7 +36,7 @@ type rule struct {
 	check func(d device.Device) error
 }
 
-func rules() []rule { return slices.Concat(memoryRules(), stepRules(), drawRules()) }
+func rules() []rule { return slices.Concat(memoryRules(), stepRules(), drawRules(), halfRules()) }
 
 // testCase is a comparison with the reference; see bench.
 type testCase struct {

@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/golden":        {},
 	"internal/modeltest":     {"*"},
 	"internal/attentiontest": {"*"},
-	"bench":                  {"decode", "attention", "attention/record", "attention/santapp", "kvcache", "device"},
+	"bench":                  {"decode", "attention", "attention/record", "attention/sampled", "attention/santapp", "kvcache", "device"},
 	"report":                 {},
 }
 
