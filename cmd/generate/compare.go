@@ -27,7 +27,6 @@ type compareFlags struct {
 	control   bool
 	maxTokens int
 	ignoreEOS bool
-	row       int
 	json      bool
 	report    string
 	results   []string
@@ -78,33 +77,11 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	o, err := c.modelFlags.open(args)
+	m, err := c.load(cmd, args, prompt)
 	if err != nil {
 		return err
 	}
-	defer o.Close()
-	if prompt.ids == nil {
-		if err := o.needTokenizer(); err != nil {
-			return err
-		}
-	}
-	q, err := c.question(cmd, o, prompt)
-	if err != nil {
-		return err
-	}
-	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, cmd.Flags().Changed("max-tokens"), o.Config)
-	if err != nil {
-		return err
-	}
-	a := c.as(c.a)
-	a.watched = c.report != ""
-	if err := o.load(capacity, a, c.as(c.b)); err != nil {
-		return err
-	}
-	log := &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}
-	log.end("loaded %s on %s", start, o.title(), o.Device.Name())
-	m := &measurement{compareFlags: c, cmd: cmd, opened: o, question: q, capacity: capacity, log: log}
+	defer m.opened.Close()
 	result, err := m.run()
 	if err != nil {
 		return err
@@ -115,12 +92,48 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 		if err := page.write(p.Write); err != nil {
 			return err
 		}
-		log.line("wrote %s", c.report)
+		m.log.line("wrote %s", c.report)
 	}
 	if c.json {
 		return printJSON(cmd.OutOrStdout(), result)
 	}
 	return result.print(cmd.OutOrStdout())
+}
+
+// load opens the model, makes the prompt and reads the weights. The caller closes
+// what is opened.
+func (c *compareFlags) load(cmd *cobra.Command, args []string, prompt given) (*measurement, error) {
+	start := time.Now()
+	o, err := c.modelFlags.open(args)
+	if err != nil {
+		return nil, err
+	}
+	m := &measurement{compareFlags: c, cmd: cmd, opened: o, log: &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}}
+	if err := m.prepare(prompt); err != nil {
+		o.Close()
+		return nil, err
+	}
+	m.log.end("loaded %s on %s", start, o.title(), o.Device.Name())
+	return m, nil
+}
+
+// prepare makes the prompt and reads the weights.
+func (m *measurement) prepare(prompt given) (err error) {
+	if prompt.ids == nil {
+		if err := m.needTokenizer(); err != nil {
+			return err
+		}
+	}
+	f := m.cmd.Flags()
+	if m.question, err = m.compareFlags.question(m.cmd, m.opened, prompt); err != nil {
+		return err
+	}
+	if m.capacity, err = contextSize(len(m.ids), m.question.maxTokens, 0, f.Changed("max-tokens"), m.Config); err != nil {
+		return err
+	}
+	a := m.as(m.a)
+	a.watched = m.report != ""
+	return m.opened.load(m.capacity, a, m.as(m.b))
 }
 
 // readPrompt is the user's prompt, read before anything costly is done; nothing where
