@@ -24,9 +24,13 @@ func New(dev device.Device, specs []kvcache.Spec) (*Backend, error) {
 	return &Backend{dev: dev, spec: specs[0], dtype: dev.DType(), counts: counts}, nil
 }
 
+// Name is "dense".
 func (b *Backend) Name() string { return "dense" }
-func (b *Backend) Exact() bool  { return true }
 
+// Exact is true: any keys and values will do.
+func (b *Backend) Exact() bool { return true }
+
+// Attend reads every row up to each query's own, of any number of tokens.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 	ops.Attend(device.AttendArgs{
 		Out: device.Partial{Out: in.Out},
@@ -37,9 +41,10 @@ func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 	})
 }
 
+// Counters are the rows read, I64 [layers].
 func (b *Backend) Counters() *device.Tensor { return b.counts }
 
-// Access takes the rows read by layer, I64 [layers].
+// Access takes the counters: exact attention reads what it would read.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dtype)
 	for _, rows := range counters {
@@ -49,4 +54,5 @@ func (b *Backend) Access(counters []int64) attention.Access {
 	return a
 }
 
+// Close frees the counters.
 func (b *Backend) Close() { b.dev.Free(b.counts) }

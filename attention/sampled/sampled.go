@@ -63,8 +63,11 @@ type layer struct {
 	order [][]int32      // [kv heads][rows]: position of the row in each place
 }
 
+// Name is that of the method.
 func (b *Backend) Name() string { return b.cfg.Name }
-func (b *Backend) Exact() bool  { return b.covered }
+
+// Exact reports whether the budget covers every group, so that nothing is drawn.
+func (b *Backend) Exact() bool { return b.covered }
 
 // Attend issues one decode step of one layer. in.Q must be a single token.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
@@ -105,10 +108,12 @@ func (b *Backend) Reseed(seed uint64) error {
 	return device.WriteSeed(b.dev, b.seed, seed)
 }
 
+// Counters are representatives scored, prompt rows and suffix rows read, I64
+// [layers, 3].
 func (b *Backend) Counters() *device.Tensor { return b.counts }
 
-// Access takes the counters, I64 [layers, numCounts]. A step scores every
-// group, so the number scored tells how many steps there were.
+// Access takes the counters. A step scores every group, so the number scored
+// tells how many steps there were.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dev.DType())
 	for i := range len(counters) / numCounts {

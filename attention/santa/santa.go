@@ -111,8 +111,11 @@ func (b *Backend) open(cache *kvcache.Cache, heads int) error {
 	return b.Reseed(b.cfg.Seed)
 }
 
+// Name is "santa".
 func (b *Backend) Name() string { return "santa" }
-func (b *Backend) Exact() bool  { return b.exact }
+
+// Exact reports whether all of a short prompt is read.
+func (b *Backend) Exact() bool { return b.exact }
 
 // Attend issues one decode step of one layer. in.Q must be a single token.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
@@ -142,10 +145,11 @@ func (b *Backend) Reseed(seed uint64) error {
 	return device.WriteSeed(b.dev, b.seed, seed)
 }
 
+// Counters are keys scored, values of drawn rows, and rows of layers that are
+// attended exactly, I64 [layers, 3].
 func (b *Backend) Counters() *device.Tensor { return b.counts }
 
-// Access takes the counters, I64 [layers, numCounts]: every key is scored, and
-// the values are those of the distinct rows that the query heads of a key head
+// Access takes the counters: every key is scored, and the values are those of the distinct rows that the query heads of a key head
 // drew.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dev.DType())

@@ -69,9 +69,14 @@ type scratch struct {
 	weights   *device.Tensor // F32 [rows, top k]; nil without experts
 }
 
-func (m *Model) Config() model.Config      { return m.cfg.Config }
+// Config is what config.json says.
+func (m *Model) Config() model.Config { return m.cfg.Config }
+
+// MaxRows is the most tokens of one Forward.
+func (m *Model) MaxRows() int { return m.rows }
+
+// CacheSpec is the cache rows of every layer: a latent beside a rotary part.
 func (m *Model) CacheSpec() []kvcache.Spec { return m.cfg.CacheSpec() }
-func (m *Model) MaxRows() int              { return m.rows }
 
 // Forward taps "embed", "layer.N" (the residual after a layer), "norm" and, in
 // a layer with experts, "layer.N.expert_ids" (I32) and "layer.N.expert_weights",

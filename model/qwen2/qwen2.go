@@ -48,9 +48,13 @@ type scratch struct {
 	inner     *device.Tensor // [rows, inner]
 }
 
+// Config is what config.json says.
 func (m *Model) Config() model.Config { return m.cfg.Config }
-func (m *Model) MaxRows() int         { return m.rows }
 
+// MaxRows is the most tokens of one Forward.
+func (m *Model) MaxRows() int { return m.rows }
+
+// CacheSpec is the cache rows of every layer.
 func (m *Model) CacheSpec() []kvcache.Spec { return m.cfg.CacheSpec() }
 
 // Forward taps "embed", "layer.N" (the residual after a layer) and "norm".
