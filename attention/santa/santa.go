@@ -149,8 +149,8 @@ func (b *Backend) Reseed(seed uint64) error {
 // attended exactly, I64 [layers, 3].
 func (b *Backend) Counters() *device.Tensor { return b.counts }
 
-// Access takes the counters: every key is scored, and the values are those of the distinct rows that the query heads of a key head
-// drew.
+// Access takes the counters: every key is scored, and the values are those of
+// the distinct rows that the query heads of a key head drew.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dev.DType())
 	for i := 0; i < len(counters); i += numCounts {
