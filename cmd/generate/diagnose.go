@@ -13,7 +13,6 @@ import (
 	"blitzen/decode"
 	"blitzen/eval/diagnostics"
 	"blitzen/kvcache"
-	"blitzen/sample"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,8 +83,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	progress := newTimeLeft(cmd.ErrOrStderr(), plan.prompts)
 	for n := range plan.prompts {
 		q, err := plan.question(n)
-		if err != nil && d.skipBad && errors.Is(err, errBadRow) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v: skipped\n", err)
+		if plan.leavesOut(cmd.ErrOrStderr(), err) {
 			continue
 		}
 		if err != nil {
@@ -159,18 +157,11 @@ func (d *diagnoseFlags) methods() []attentionFlags {
 // prompt answers one prompt with exact attention and takes its figures.
 func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q question) (diagnostics.Prompt, error) {
 	var none diagnostics.Prompt
-	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
-	if err != nil {
-		return none, err
-	}
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
+	s, err := q.read(ctx, o)
 	if err != nil {
 		return none, err
 	}
 	defer s.Close()
-	if err := s.Prefill(ctx, q.ids, nil); err != nil {
-		return none, err
-	}
 	made := made{flags: d, ctx: ctx, opened: o}
 	defer made.close()
 	err = s.Build(func(c *kvcache.Cache) (attention.Backend, error) {

@@ -8,7 +8,6 @@ import (
 	"blitzen/decode"
 	"blitzen/eval"
 	"blitzen/eval/comparison"
-	"blitzen/sample"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -164,8 +163,7 @@ func (r *evaluation) answerAll() error {
 	progress := newTimeLeft(r.cmd.ErrOrStderr(), len(todo))
 	for _, n := range todo {
 		q, err := r.plan.question(n)
-		if err != nil && r.skipBad && errors.Is(err, errBadRow) {
-			fmt.Fprintf(r.cmd.ErrOrStderr(), "%v: skipped\n", err)
+		if r.plan.leavesOut(r.cmd.ErrOrStderr(), err) {
 			err = r.keep(eval.Skip(n, q.Row, q.prefix, err.Error()))
 		} else if err == nil {
 			err = r.sample(n, q)
@@ -204,18 +202,11 @@ func (r *evaluation) keep(a eval.Answer) error {
 // sample reads prompt n once and answers it with every arm.
 func (r *evaluation) sample(n int, q question) error {
 	o := r.opened
-	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
-	if err != nil {
-		return err
-	}
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
+	s, err := q.read(r.cmd.Context(), o)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := s.Prefill(r.cmd.Context(), q.ids, nil); err != nil {
-		return err
-	}
 	p := comparison.Prompt{Session: s, Device: o.Device, Model: o.Model}
 	var exact *comparison.Trajectory
 	if r.divergence {

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 
+	"blitzen/decode"
 	"blitzen/eval"
+	"blitzen/sample"
 	"blitzen/tokenizer"
 
 	"github.com/spf13/cobra"
@@ -60,6 +65,24 @@ type question struct {
 	limit     int
 	prefix    string
 	maxTokens int
+}
+
+// read opens a session and reads the prompt, with room for its answer. The caller
+// closes the session.
+func (q question) read(ctx context.Context, o *opened) (*decode.Session, error) {
+	capacity, err := contextSize(len(q.ids), q.maxTokens, 0, false, o.Config)
+	if err != nil {
+		return nil, err
+	}
+	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Prefill(ctx, q.ids, nil); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // promptPlan numbers the prompts of a run: by source, row, and way of the
@@ -170,6 +193,16 @@ func (p *promptPlan) question(n int) (question, error) {
 		return q, err
 	}
 	return question{}, fmt.Errorf("prompt %d: the run has %d", n, p.prompts)
+}
+
+// leavesOut reports whether a prompt that failed with err is to be left out, and
+// says so.
+func (p *promptPlan) leavesOut(w io.Writer, err error) bool {
+	if !p.flags.skipBad || !errors.Is(err, errBadRow) {
+		return false
+	}
+	fmt.Fprintf(w, "%v: skipped\n", err)
+	return true
 }
 
 // fit encodes a row and sees that it keeps its limit.
