@@ -14,24 +14,40 @@ import (
 // Probes is how many last prompt queries describe a key in its fingerprint.
 const Probes = 64
 
-// describeByProbes gives the fingerprints of one key head of the sampled layers
-// at a time.
-func describeByProbes(dev device.Device, cache *kvcache.Cache, dense sampled.LayerSet) teams.Describe {
+// mostFingerprints is how many bytes of fingerprints there are at a time, if one
+// key head has no more.
+const mostFingerprints = 256 << 20
+
+// describeByProbes gives the fingerprints of some key heads of the sampled
+// layers at a time: one, or as many as most bytes hold.
+func describeByProbes(dev device.Device, cache *kvcache.Cache, dense sampled.LayerSet, most int) teams.Describe {
+	type keyHead struct{ layer, head int }
+	var all []keyHead
+	for i, l := range cache.Layers {
+		for h := 0; h < l.KVHeads && !dense.Has(i); h++ {
+			all = append(all, keyHead{i, h})
+		}
+	}
 	return func(from int) (device.RowSets, func(), error) {
-		for i, l := range cache.Layers {
-			switch {
-			case dense.Has(i):
-			case from >= l.KVHeads:
-				from -= l.KVHeads
-			default:
-				x, err := fingerprints(dev, l, from, cache.Frozen())
-				if err != nil {
-					return nil, nil, fmt.Errorf("layer %d, key head %d: %w", i, from, err)
-				}
-				return device.RowSets{x.Unflatten(0, 1, cache.Frozen())}, func() { dev.Free(x) }, nil
+		var sets device.RowSets
+		done := func() {
+			for _, x := range sets {
+				dev.Free(x)
 			}
 		}
-		return nil, nil, fmt.Errorf("there is no head %d", from)
+		bytes := 0
+		for _, own := range all[from:] {
+			x, err := fingerprints(dev, cache.Layers[own.layer], own.head, cache.Frozen())
+			if err != nil {
+				done()
+				return nil, nil, fmt.Errorf("layer %d, key head %d: %w", own.layer, own.head, err)
+			}
+			sets = append(sets, x.Unflatten(0, 1, cache.Frozen()))
+			if bytes += x.Bytes(); bytes+x.Bytes() > most {
+				break
+			}
+		}
+		return sets, done, nil
 	}
 }
 
@@ -79,22 +95,29 @@ func fingerprints(dev device.Device, l *kvcache.Layer, head, rows int) (*device.
 // mean 0 and variance 1 over the rows. A constant dimension becomes 0.
 func standardised(products []float32, rows int) []float32 {
 	dims := len(products) / rows
-	out := make([]float32, len(products))
+	means, deviations := make([]float64, dims), make([]float64, dims)
 	for d := range dims {
-		own := products[d*rows : (d+1)*rows]
 		mean, variance := 0.0, 0.0
+		own := products[d*rows : (d+1)*rows]
 		for _, v := range own {
 			mean += float64(v) / float64(rows)
 		}
 		for _, v := range own {
 			variance += (float64(v) - mean) * (float64(v) - mean) / float64(rows)
 		}
+		means[d], deviations[d] = mean, math.Sqrt(variance)
 		// A constant's mean may be rounded by an ulp, which is no deviation.
 		if variance <= 1e-24*mean*mean {
-			continue
+			deviations[d] = math.Inf(1)
 		}
-		for i, v := range own {
-			out[i*dims+d] = float32((float64(v) - mean) / math.Sqrt(variance))
+	}
+	const some = 16 // rows whose fingerprints stay in the processor's cache
+	out := make([]float32, len(products))
+	for from := 0; from < rows; from += some {
+		for d := range dims {
+			for i := from; i < min(from+some, rows); i++ {
+				out[i*dims+d] = float32((float64(products[d*rows+i]) - means[d]) / deviations[d])
+			}
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,47 @@ func TestFingerprints(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// Key heads come in order, one at a time where more do not fit.
+func TestDescribeByProbes(t *testing.T) {
+	const kvHeads, rows = 3, 5
+	keys := make([][][]float64, kvHeads)
+	for h := range keys {
+		for i := range rows {
+			keys[h] = append(keys[h], []float64{float64(i * i), float64(h + i)})
+		}
+	}
+	l := attentiontest.Fill(t, modeltest.Host(t), keys[0][:kvHeads], keys, keys, rows, 1)
+	attentiontest.Check(t, l.Cache.KeepQueries(Probes, kvHeads))
+	l.Cache.HoldQueries(2)
+	queries := make([]float32, 2*kvHeads*2)
+	for i := range queries {
+		queries[i] = float32(i + 1)
+	}
+	attentiontest.Check(t, device.Write(l.Dev, l.Cache.Layers[0].Queries, queries))
+	for most, want := range map[int][]int{0: {1, 1, 1}, 2 * rows * 2 * 4: {2, 1}, 1 << 20: {3}} {
+		describe := describeByProbes(l.Dev, l.Cache, sampled.LayerSet{}, most)
+		var sizes []int
+		for from := 0; from < kvHeads; {
+			sets, done, err := describe(from)
+			attentiontest.Check(t, err)
+			sizes = append(sizes, sets.Problems())
+			for _, x := range sets {
+				own, err := fingerprints(l.Dev, l.Cache.Layers[0], from, rows)
+				attentiontest.Check(t, err)
+				if got, want := attentiontest.Floats(t, l.Dev, x), attentiontest.Floats(t, l.Dev, own); !slices.Equal(got, want) {
+					t.Errorf("%d bytes, key head %d: %v, want %v", most, from, got, want)
+				}
+				l.Dev.Free(own)
+				from++
+			}
+			done()
+		}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("%d bytes: %v heads at a time, want %v", most, sizes, want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func Group(ctx context.Context, dev device.Device, cache *kvcache.Cache, cfg Con
 	if err == nil && !cfg.Covers(t.rows) {
 		var describe teams.Describe
 		if cfg.Parents == teams.Probe {
-			describe = describeByProbes(dev, cache, cfg.DenseLayers)
+			describe = describeByProbes(dev, cache, cfg.DenseLayers, mostFingerprints)
 		}
 		t.Teams, err = teams.Group(ctx, dev, keys, describe, cfg.Parents, cfg.Config, progress)
 	}
