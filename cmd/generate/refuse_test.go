@@ -266,7 +266,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "--attention-op", "--protocol", "fast"}, `--protocol "fast": want graph or paper`},
 		{[]string{"bench", m, "--attention-op", "--protocol", "paper", "--stages"}, "--stages has a protocol of its own: leave --protocol out"},
 		{[]string{"bench", m, "--attention-op", "--rounds", "0"}, "--rounds 0, --suffix 64, --first-layer 0: want at least 1, 0 and 0"},
-		{[]string{"bench", m, "--attention-op", "--first-layer", "99"}, "--first-layer 99: M has layers 0 to 1"},
+		{[]string{"bench", "-m", m, "--attention-op", "--first-layer", "99"}, "--first-layer 99: M has layers 0 to 1"},
 		{[]string{"bench", m, "--attention-op", "--heads", "7/2"}, "--heads 7/2: 7 query heads cannot share 2 key heads evenly"},
 		{[]string{"bench", m, "--attention-op", "--heads", "7/x"}, `--heads "7/x": want a number, or two with / between`},
 		{[]string{"bench", m, "--attention-op", "--dim", "576/512"}, "--dim 576/512: values are the first numbers of keys in a latent cache alone, which this model does not have"},
