@@ -104,7 +104,8 @@ func checkTeams(t testing.TB, dev device.Device, g *Teams, head, n int) grouped 
 		if !slices.IsSorted(rows) || !slices.Contains(rows, reps[team]) {
 			t.Fatalf("team %d of row %d has rows %v", team, reps[team], rows)
 		}
-		if want := math.Log(float64(to - from)); math.Abs(float64(logN[team])-want) > 1e-6*want {
+		// Rounded to within one unit in the last place.
+		if want := math.Log(float64(to - from)); math.Abs(float64(logN[team])-want) > 0x1p-23*want {
 			t.Fatalf("ln %d is %v", to-from, logN[team])
 		}
 		for _, row := range rows {
