@@ -6,6 +6,7 @@
 //	Queries      the queries of a prompt's last tokens, in the cache
 //	LastQueries  the queries of the last step
 //	Mass         where exact attention puts its weight
+//	Spread       how far its scores by the parts of a latent cache's keys lie apart
 //
 // They issue operations on tensors made before the first step, so that their
 // steps can be recorded and replayed like any other.

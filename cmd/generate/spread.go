@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"blitzen/attention"
-	"blitzen/attention/santapp"
+	"blitzen/attention/record"
 	"blitzen/decode"
 	"blitzen/kvcache"
 )
@@ -17,10 +17,10 @@ func (a attentionFlags) printSpread(w io.Writer, l *loaded, s *decode.Session) e
 	if !a.groupsKeys() || l.specs[0].ClusterDim == 0 {
 		return nil
 	}
-	var probe *santapp.SpreadProbe
+	var probe *record.Spread
 	err := s.Probe(func(c *kvcache.Cache) (attention.Backend, error) {
 		var err error
-		probe, err = santapp.NewSpreadProbe(l.Device, c, l.Heads)
+		probe, err = record.NewSpread(l.Device, c, l.Heads)
 		return probe, err
 	})
 	if probe != nil {
@@ -29,7 +29,7 @@ func (a attentionFlags) printSpread(w io.Writer, l *loaded, s *decode.Session) e
 	if err != nil {
 		return err
 	}
-	spreads, err := probe.Spreads()
+	spreads, err := probe.Deviations()
 	if err != nil {
 		return err
 	}
