@@ -108,7 +108,7 @@ func (r *operatorBench) logf(format string, args ...any) {
 // measure makes cache rows of a prompt and times what the flags ask for.
 func (r *operatorBench) measure(rows int, drawn []int) error {
 	tokens := min(rows, r.Config.MaxPositions-1)
-	r.logf("%d rows: reading a prompt of %d tokens", rows, tokens)
+	r.logf("%s: reading a prompt of %s", count(rows, "row"), count(tokens, "token"))
 	s, err := r.prompt(tokens)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (r *operatorBench) measure(rows int, drawn []int) error {
 		return err
 	}
 	defer o.Close()
-	r.logf("%d rows: timing with %s teams drawn", rows, r.drawn)
+	r.logf("%s: timing with %s teams drawn", count(rows, "row"), r.drawn)
 	switch {
 	case r.stages:
 		return r.stagesOf(o, drawn)
@@ -188,7 +188,7 @@ func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operato
 	} else if r.protocol == protocolPaper {
 		cfg.Suffix = 0
 	}
-	r.logf("%d rows: building teams and the caches of %d layers", rows, layers)
+	r.logf("%s: building teams and the caches of %s", count(rows, "row"), count(layers, "layer"))
 	return source.Operator(r.cmd.Context(), cfg, layers)
 }
 

@@ -197,8 +197,8 @@ func (r *operatorBench) noteReads(s operatorRow) {
 }
 
 func (r *operatorBench) noteTeams(o *bench.Operator) {
-	text := fmt.Sprintf("%d rows: %d teams of %s parents over %s, built in %.2f s; beside the cache they take %.2f MiB a layer (the paper's preparation %.2f MiB at %d rows); %s with data of their own.",
-		o.Rows, o.Groups, r.parents, count(o.KeyHeads, "key head"), o.BuildTime.Seconds(), float64(o.Beyond)/(1<<20), paperPreparationMiB, paperRows, count(o.Layers(), "layer"))
+	text := fmt.Sprintf("%s: %s of %s parents over %s, built in %.2f s; beside the cache they take %.2f MiB a layer (the paper's preparation %.2f MiB at %d rows); %s with data of their own.",
+		count(o.Rows, "row"), count(o.Groups, "team"), r.parents, count(o.KeyHeads, "key head"), o.BuildTime.Seconds(), float64(o.Beyond)/(1<<20), paperPreparationMiB, paperRows, count(o.Layers(), "layer"))
 	r.notes = append(r.notes, text)
 }
 

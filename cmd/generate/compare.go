@@ -154,7 +154,7 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	}
 	if c.promptFlags.asked(f) {
 		for _, name := range []string{"task", "length", "codes", "task-seed", "row"} {
-			if f.Changed(name) {
+			if f.Changed(name) && !fromVariable(f, name) {
 				return usagef("--%s makes a prompt, and another is given: use one", name)
 			}
 		}

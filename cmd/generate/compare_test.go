@@ -65,6 +65,9 @@ func TestCompareTask(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", task, c, want)
 		}
 	}
+	// A variable about tasks means nothing to a prompt of the user's.
+	t.Setenv("GENERATE_ROW", "1")
+	answer(t, "", "compare", needle, "-p", "Hello", "-n", "1", "--control=false")
 }
 
 // contrast is a comparison's JSON object as its readers see it.
