@@ -198,6 +198,15 @@ func (k *kernels) MoveCenters(a device.MoveArgs) error {
 }
 
 type spreadArgs struct {
+	chosen, near                             mat
+	pot, x, ids                              vec
+	words                                    cube
+	running, now, squares, sums              vec
+	norms, candidates                        vec
+	m, d, trials, from, to, first, c, blocks int32
+}
+
+type spreadBF16Args struct {
 	chosen, near                  mat
 	pot, x, ids                   vec
 	words                         cube
@@ -205,8 +214,12 @@ type spreadArgs struct {
 	m, d, trials, from, to, first int32
 }
 
-// mostTrials is the most candidates of kernels/spread.cu.
-const mostTrials = 64
+// Sizes of kernels/spread.cu.
+const (
+	mostTrials   = 64
+	spreadRows   = 128 // of a block, until there are spreadBlocks
+	spreadBlocks = 96
+)
 
 // SpreadCenters implements device.Kernels.
 func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
@@ -214,20 +227,29 @@ func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
 	if trials > mostTrials {
 		return fmt.Errorf("the GPU device draws at most %d candidates for a center, not %d", mostTrials, trials)
 	}
-	c := k.call("spread").as("SRC", a.X[0].DType)
 	d := a.X[0].Shape[2]
 	if shared := spreadShared(m, d); k.card.capability >= 80 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && trials <= 16 && shared <= k.card.sharedMemory() && vectorOf(8, a.X...) == 8 {
 		return k.spreadBF16(a, shared)
 	}
-	s := c.scratch(rowSetSize*problems, 4*problems*m, 4*problems*m*trials)
+	wide := min(ceil(m, spreadRows), spreadBlocks)
+	c := k.call("spread").as("SRC", a.X[0].DType)
+	s := c.scratch(rowSetSize*problems, 4*problems*ceil(m, 32), 4*problems*m*trials, 8*problems*m, 8*problems*wide*trials, 8*problems*trials, 4*problems*trials)
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
 	args := spreadArgs{
-		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2],
-		int32(m), int32(d), int32(trials), int32(a.From), int32(a.To), int32(a.First),
+		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2], s[3], s[4], s[5], s[6],
+		int32(m), int32(d), int32(trials), int32(a.From), int32(a.To), int32(a.First), int32(a.From), int32(wide),
 	}
-	return launch(c, "spread", blocks(problems, 512), 8*16*trials, &args)
+	for ; args.c < args.to; args.c++ {
+		if err := launch(c, "choose", blocks(problems, 512), 0, &args); err != nil {
+			return err
+		}
+		if err := launch(c, "measure", driver.Grid{X: wide, Y: problems, Z: 1, Threads: 512}, 8*16*trials, &args); err != nil {
+			return err
+		}
+	}
+	return launch(c, "choose", blocks(problems, 512), 0, &args)
 }
 
 // spreadShared is the bytes of shared memory of kernels/spread_bf16.cu.
@@ -243,7 +265,7 @@ func (k *kernels) spreadBF16(a device.SpreadArgs, shared int) error {
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
-	args := spreadArgs{
+	args := spreadBF16Args{
 		c.mat(a.Chosen), c.mat(a.Near), c.vec(a.Pot), s[0], c.vec(a.IDs), c.cube(a.Words), s[1], s[2],
 		int32(m), int32(d), int32(a.Words.Shape[1]), int32(a.From), int32(a.To), int32(a.First),
 	}
