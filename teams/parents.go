@@ -83,7 +83,11 @@ func spans(dev device.Device, n, size int) (*device.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, device.Write(dev, t, parent)
+	if err := device.Write(dev, t, parent); err != nil {
+		dev.Free(t)
+		return nil, err
+	}
+	return t, nil
 }
 
 // clusters is the number of clusters of about size of n rows. Rows for fewer

@@ -38,14 +38,14 @@ func (b *Backend) newMassSteps() error {
 // attendByMass is AttendTeams with the exact mass of a group for its score.
 func (b *Backend) attendByMass(ops *device.Ops, in attention.Input) {
 	a, m := b.Args(in), b.mass
-	phi := m.Phi.Slice(2, 0, a.Bias.Shape[1])
-	ops.Route(device.RouteArgs{Phi: m.scores, Q: a.Q, Reps: a.K.Slice(1, 0, b.prompt), Bias: m.bias, Scale: a.Scale, Read: a.Routed})
-	ops.GroupMass(phi, m.scores, a.Offsets)
-	if a.Teams == nil { // not observed
-		a.Teams, a.LogC = m.Teams, m.LogC
+	steps := m.TeamsSteps
+	steps.Phi = m.Phi.Slice(2, 0, a.Bias.Shape[1])
+	if a.Teams != nil { // observed
+		steps.Teams, steps.LogC = a.Teams, a.LogC
 	}
-	ops.SampleTopK(device.TopKArgs{Teams: a.Teams, LogC: a.LogC, Phi: phi, Draw: a.Draw})
-	ops.AttendSelected(device.SelectedArgs{Out: m.Prompt, Q: a.Q, K: a.K, V: a.V, Offsets: a.Offsets, Teams: a.Teams, LogC: a.LogC, Scale: a.Scale, Read: a.Rows})
-	ops.Attend(device.AttendArgs{Out: m.Suffix, Q: a.Q, K: a.K, V: a.V, From: a.From, Pos: a.Draw.Pos, Scale: a.Scale, Read: a.Suffix})
-	ops.Merge(a.Out, m.Prompt, m.Suffix)
+	ops.Route(device.RouteArgs{Phi: m.scores, Q: a.Q, Reps: a.K.Slice(1, 0, b.prompt), Bias: m.bias, Scale: a.Scale, Read: a.Routed})
+	ops.GroupMass(steps.Phi, m.scores, a.Offsets)
+	for _, stage := range steps.Stages(a)[1:] { // all but scoring by keys
+		stage.Issue(ops)
+	}
 }
