@@ -50,10 +50,13 @@ side_by_side() {
 tables() { GENERATE=$generate python3 -B tools/evaluation/tables.py "$@"; }
 
 access() {
-	side_by_side "access-$1" models/needle-qwen2 --tasks access_few,access_dense --samples 50 --length "$1" --task-seed 7 \
-		--attention dense,santa,santapp,centroid,uniform,oracle --block 4,16 --parents kmeans,contiguous,probe \
-		--budget 128,256,512,1024
-	tables answers --pairs oracle:santapp,santapp:uniform "$results/access-$1".*.jsonl
+	codes="models/needle-qwen2 --tasks access_few,access_dense --samples 50 --length $1 --task-seed 7 --budget 128,256,512,1024"
+	side_by_side "access-$1-keys" $codes --attention dense,santa,centroid --block 4,16
+	for parents in kmeans contiguous; do
+		side_by_side "access-$1-$parents" $codes --attention santapp,uniform,oracle --parents $parents
+	done
+	side_by_side "access-$1-probe" $codes --attention santapp --parents probe
+	tables answers --pairs oracle:santapp,santapp:uniform "$results/access-$1"-*.jsonl
 }
 
 latent() {
