@@ -46,7 +46,7 @@ func (m *modelBench) stepKernels(s *decode.Session, of *benchRow, rows float64) 
 
 // prefillKernels times those of a prompt.
 func (m *modelBench) prefillKernels(v visit, ids []int32) error {
-	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy(), Probes: m.lastQueries})
+	s, err := m.session(decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
 	if err != nil {
 		return err
 	}

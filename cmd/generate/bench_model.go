@@ -127,7 +127,7 @@ func (m *modelBench) visit(v visit) error {
 
 // read opens a session with the visit's prompt.
 func (m *modelBench) read(v visit, ids []int32) (*decode.Session, error) {
-	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
+	s, err := m.session(decode.Options{Capacity: v.rows(), Sampling: sample.Greedy()})
 	if err != nil {
 		return nil, err
 	}

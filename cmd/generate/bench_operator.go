@@ -146,7 +146,7 @@ func (r *operatorBench) prompt(rows int) (*decode.Session, error) {
 		}
 		ids = q.ids
 	}
-	s, err := decode.New(r.Device, r.Model, decode.Options{Capacity: rows + 1, Sampling: sample.Greedy()})
+	s, err := r.session(decode.Options{Capacity: rows + 1, Sampling: sample.Greedy()})
 	if err != nil {
 		return nil, err
 	}

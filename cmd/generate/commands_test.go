@@ -140,6 +140,14 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// Queries of the prompt are kept for parents that are made by them.
+func TestBenchProbeParents(t *testing.T) {
+	out := answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-p", "40", "-n", "1", "-r", "1", "--budget", "4", "--attention", "santapp", "--parents", "probe").out
+	if strings.Count(out, "santapp (probe, S 4)") != 2 {
+		t.Error(out)
+	}
+}
+
 // A model given by a link, from any folder.
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()

@@ -203,7 +203,7 @@ func (c *compareFlags) describe(q question) string {
 // choice.
 func (m *measurement) prefill(chunk int) (comparison.Prompt, error) {
 	p := comparison.Prompt{Device: m.Device, Model: m.Model}
-	s, err := decode.New(m.Device, m.Model, decode.Options{Capacity: m.capacity, Sampling: sample.Greedy(), Chunk: chunk, Probes: m.lastQueries})
+	s, err := m.session(decode.Options{Capacity: m.capacity, Sampling: sample.Greedy(), Chunk: chunk})
 	if err != nil {
 		return p, err
 	}

@@ -164,7 +164,7 @@ func (r *generation) run(prompt given) error {
 	if err := timed(&r.report.Timings.LoadMS, func() error { return r.load(capacity, r.attentionFlags) }); err != nil {
 		return err
 	}
-	s, err := decode.New(r.Device, r.Model, decode.Options{Capacity: capacity, Sampling: r.settings, TopLogProbs: r.logprobs, Probes: r.lastQueries})
+	s, err := r.session(decode.Options{Capacity: capacity, Sampling: r.settings, TopLogProbs: r.logprobs})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ type loaded struct {
 	Device      device.Device // nil until it is opened
 	Model       model.Model   // nil until the weights are read
 	int8        bool          // matrices are kept as signed bytes
-	lastQueries int           // last queries of a prompt that a method needs
+	lastQueries int           // how many last queries of a prompt some method needs
 }
 
 // options are those of loading for up to rows tokens at once.

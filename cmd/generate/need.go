@@ -101,14 +101,15 @@ func (l *loaded) need(s space, chunk, context int, attention ...attentionFlags) 
 	if chunk == 0 {
 		rows = min(s.rows, context)
 	}
+	queries := 0
 	for _, a := range attention {
-		l.lastQueries = max(l.lastQueries, a.probes())
+		queries = max(queries, a.probes())
 		if err := a.checkLayers(len(l.specs)); err != nil {
 			return need{}, err
 		}
 	}
 	for {
-		n, err := l.count(s.dtype, rows, context)
+		n, err := l.count(s.dtype, rows, context, queries)
 		if err != nil {
 			return n, err
 		}
@@ -143,8 +144,9 @@ func (l *loaded) source() model.Source {
 	return l.Checkpoint
 }
 
-// count makes the model and sessions on a meter.
-func (l *loaded) count(d device.DType, rows, context int) (need, error) {
+// count makes the model and sessions on a meter; sessions keep so many last
+// queries of their prompt.
+func (l *loaded) count(d device.DType, rows, context, queries int) (need, error) {
 	meter := device.NewMeter(d)
 	m, err := l.plan.load(meter, l.source(), l.options(rows))
 	if err != nil {
@@ -152,18 +154,18 @@ func (l *loaded) count(d device.DType, rows, context int) (need, error) {
 	}
 	defer m.Close()
 	n := need{weights: meter.Imported(), scratch: meter.Made(), rows: rows, context: context, limit: l.Config.MaxPositions}
-	one, err := l.sessionBytes(meter, m, 1)
+	one, err := sessionBytes(meter, m, 1, queries)
 	if err != nil {
 		return n, err
 	}
-	two, err := l.sessionBytes(meter, m, 2)
+	two, err := sessionBytes(meter, m, 2, queries)
 	n.row, n.session = two-one, one-(two-one)
 	return n, err
 }
 
-func (l *loaded) sessionBytes(meter *device.Meter, m model.Model, capacity int) (int64, error) {
+func sessionBytes(meter *device.Meter, m model.Model, capacity, queries int) (int64, error) {
 	before := meter.Made()
-	s, err := decode.New(meter, m, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: l.lastQueries})
+	s, err := decode.New(meter, m, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: queries})
 	if err != nil {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ func TestPublishedSizes(t *testing.T) {
 		"deepseek-v2-lite": {15_706_484_224, 31_104},
 	} {
 		l := counted(t, configs+name, true)
-		n, err := l.count(device.BF16, 512, 4096)
+		n, err := l.count(device.BF16, 512, 4096, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"blitzen/decode"
 	"blitzen/tokenizer"
 
 	"github.com/spf13/pflag"
@@ -154,8 +155,17 @@ func (o *opened) load(context int, attention ...attentionFlags) error {
 	if !n.fits(s) {
 		return n.refusal(s)
 	}
+	for _, a := range attention {
+		o.lastQueries = max(o.lastQueries, a.probes())
+	}
 	o.Model, err = o.plan.load(o.Device, o.Checkpoint, o.options(n.rows))
 	return err
+}
+
+// session opens a session for any of the methods that load was told of.
+func (o *opened) session(opts decode.Options) (*decode.Session, error) {
+	opts.Probes = o.lastQueries
+	return decode.New(o.Device, o.Model, opts)
 }
 
 // openTokenizer is nil for a folder without tokenizer.json.

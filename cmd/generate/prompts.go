@@ -74,7 +74,7 @@ func (q question) read(ctx context.Context, o *opened) (*decode.Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := decode.New(o.Device, o.Model, decode.Options{Capacity: capacity, Sampling: sample.Greedy(), Probes: o.lastQueries})
+	s, err := o.session(decode.Options{Capacity: capacity, Sampling: sample.Greedy()})
 	if err != nil {
 		return nil, err
 	}
