@@ -43,9 +43,8 @@ func TestScores(t *testing.T) {
 }
 
 func TestUnbiased(t *testing.T) {
-	f := golden.Open(t, testdata+"unbiased.safetensors")
 	dev := modeltest.Host(t)
-	l := attentiontest.Fill(t, dev, [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25)
+	l, f := attentiontest.Single(t, dev, testdata)
 	for _, block := range []int{4, 16} {
 		b, err := Build(context.Background(), dev, l.Cache, Config{Block: block, Budget: 4 * block, SampleAlways: true}, nil)
 		attentiontest.Check(t, err)

@@ -10,7 +10,6 @@ import (
 	"blitzen/attention/santapp"
 	"blitzen/attention/uniform"
 	"blitzen/internal/attentiontest"
-	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
 	"blitzen/teams"
 )
@@ -46,8 +45,7 @@ func TestScores(t *testing.T) {
 }
 
 func TestUnbiased(t *testing.T) {
-	f := golden.Open(t, testdata+"unbiased.safetensors")
-	l := attentiontest.Fill(t, modeltest.Host(t), [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25)
+	l, f := attentiontest.Single(t, modeltest.Host(t), testdata)
 	_, b := build(t, l, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 24})
 	mean, variance := attentiontest.NewChain(t, l, b).Sums(t)
 	attentiontest.CheckMeans(t, mean, variance, slices.Concat(f.Floats("Z"), f.Floats("U")))
@@ -56,8 +54,7 @@ func TestUnbiased(t *testing.T) {
 // Knowing the masses must make every sum less uncertain than going by sizes
 // does.
 func TestLessVariance(t *testing.T) {
-	f := golden.Open(t, testdata+"unbiased.safetensors")
-	l := attentiontest.Fill(t, modeltest.Host(t), [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25)
+	l, _ := attentiontest.Single(t, modeltest.Host(t), testdata)
 	cfg := santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 24}
 	made, b := build(t, l, cfg)
 	_, own := attentiontest.NewChain(t, l, b).Sums(t)

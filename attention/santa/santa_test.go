@@ -20,8 +20,7 @@ const testdata = "../../testdata/santa/"
 // unbiased is one head, 96 prompt rows and a suffix; the suffix is drawn from,
 // too.
 func unbiased(t *testing.T) (*attentiontest.Layer, *golden.File) {
-	f := golden.Open(t, testdata+"unbiased.safetensors")
-	return attentiontest.Fill(t, modeltest.Host(t), [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25), f
+	return attentiontest.Single(t, modeltest.Host(t), testdata)
 }
 
 func build(t *testing.T, l *attentiontest.Layer, cfg Config) *Backend {

@@ -9,7 +9,6 @@ import (
 	"blitzen/attention/sampled"
 	"blitzen/attention/santapp"
 	"blitzen/internal/attentiontest"
-	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
 	"blitzen/teams"
 )
@@ -46,8 +45,7 @@ func TestScores(t *testing.T) {
 }
 
 func TestUnbiased(t *testing.T) {
-	f := golden.Open(t, testdata+"unbiased.safetensors")
-	l := attentiontest.Fill(t, modeltest.Host(t), [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25)
+	l, f := attentiontest.Single(t, modeltest.Host(t), testdata)
 	_, b := build(t, l, santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: 24})
 	mean, variance := attentiontest.NewChain(t, l, b).Sums(t)
 	attentiontest.CheckMeans(t, mean, variance, slices.Concat(f.Floats("Z"), f.Floats("U")))

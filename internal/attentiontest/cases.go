@@ -31,6 +31,15 @@ func Grouped(t testing.TB, dev device.Device, folder string) Case {
 	return c
 }
 
+// Single is one query head over 96 prompt rows and a suffix, from testdata/santa
+// in the folder given, and the file, which has the sums that are estimated: Z and
+// U of exact attention.
+func Single(t testing.TB, dev device.Device, folder string) (*Layer, *golden.File) {
+	t.Helper()
+	f := golden.Open(t, folder+"unbiased.safetensors")
+	return Fill(t, dev, [][]float64{f.Floats("q")}, [][][]float64{f.Rows("K")}, [][][]float64{f.Rows("V")}, 96, 0.25), f
+}
+
 // KeyHead is that of a query head.
 func (c Case) KeyHead(head int) int { return head / (c.Heads / len(c.Keys)) }
 
