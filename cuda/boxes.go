@@ -25,6 +25,9 @@ func (c *call) boxesAt(at vec, shape, strides, box []int) (m driver.TensorMap) {
 			return m
 		}
 	}
+	if c.err == nil && c.watched() {
+		c.err = c.k.bounds.box(at, shape, strides)
+	}
 	if c.err == nil && c.k.plan == nil {
 		m, c.err = driver.MapBF16(driver.Address(at), shape, strides, box)
 	}

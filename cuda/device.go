@@ -27,6 +27,9 @@ type Options struct {
 	// Sync waits after every kernel, so that an error names the operation that
 	// failed, and fills scratch memory with NaN first. Slow; for debugging.
 	Sync bool
+	// Bounds has kernels check every address of global memory that they use against
+	// the tensors of their operation, so that an error names the line; implies Sync.
+	Bounds bool
 	// Eager makes steps issue their operations anew instead of replaying a graph.
 	// Sync implies it.
 	Eager bool
@@ -62,6 +65,7 @@ func Open(opts Options) (device.Device, error) {
 	if opts.DType != device.BF16 && opts.DType != device.F32 {
 		return nil, fmt.Errorf("cuda: activations cannot be %v; want BF16 or F32", opts.DType)
 	}
+	opts.Sync = opts.Sync || opts.Bounds
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	card, err := findCard(opts)
@@ -102,7 +106,11 @@ func (d *gpu) start(c card) (err error) {
 		return err
 	}
 	d.kernels = &kernels{gpu: d, card: c, programs: newPrograms(target, newCache(d.opts.CacheDir)), products: blas, tables: map[string]*buffer{}}
-	return nil
+	if d.opts.Bounds {
+		d.kernels.bounds, err = newBounds(d)
+		d.kernels.programs.bounds = d.kernels.bounds
+	}
+	return err
 }
 
 // Name implements device.Device.
@@ -167,6 +175,9 @@ func (d *gpu) Run(fn func(*device.Ops)) error {
 func (d *gpu) issue(fn func(*device.Ops), trace *device.Trace) error {
 	if p := d.kernels.profile; p != nil {
 		trace = p.follow(trace)
+	}
+	if b := d.kernels.bounds; b != nil {
+		trace = b.begin(trace)
 	}
 	ops := device.NewOps(d.kernels, trace)
 	fn(ops)

@@ -38,6 +38,7 @@ func TestSuite(t *testing.T) {
 		"BF16":       {DType: device.BF16},
 		"BF16 eager": {DType: device.BF16, Eager: true},
 		"F32 sync":   {DType: device.F32, Sync: true},
+		"BF16 sync":  {DType: device.BF16, Sync: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			devicetest.Suite(t, func(t *testing.T) device.Device { return requireGPU(t, opts) })

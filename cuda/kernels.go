@@ -23,6 +23,7 @@ type kernels struct {
 	rehearsal bool               // compile and reserve, launch nothing
 	plan      func(p program)    // told what would run; nothing is launched or reserved
 	profile   *profile           // of the Profile under way, or nil
+	bounds    *bounds            // judges addresses, or nil
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).
@@ -87,8 +88,15 @@ func (c *call) vec(t *device.Tensor) vec {
 	if r := c.k.gpu.recording; r != nil && !onlyReads[c.file] {
 		r.touched[b] = true
 	}
-	return uint64(address(b, t))
+	at := uint64(address(b, t))
+	if c.watched() {
+		c.k.bounds.tensor(t, at)
+	}
+	return at
 }
+
+// watched says that addresses are judged.
+func (c *call) watched() bool { return c.k.bounds != nil && c.k.plan == nil }
 
 // mat is a tensor of two dimensions.
 func (c *call) mat(t *device.Tensor) mat {
@@ -130,6 +138,9 @@ func (c *call) scratch(sizes ...int) []vec {
 	for i := range at {
 		at[i] += uint64(b.at)
 	}
+	if c.watched() {
+		c.k.bounds.scratch(at, sizes)
+	}
 	return at
 }
 
@@ -165,7 +176,7 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 		k.plan(p)
 		return nil
 	}
-	f, err := k.programs.function(p, kernel)
+	m, f, err := k.programs.function(p, kernel)
 	if err != nil {
 		return err
 	}
@@ -182,10 +193,16 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 	if k.rehearsal || g.X <= 0 || g.Y <= 0 || g.Z <= 0 {
 		return nil
 	}
-	if k.profile == nil {
-		err = k.gpu.stream.Launch(f, g, shared, unsafe.Pointer(args))
+	start := func() error {
+		if k.profile == nil {
+			return k.gpu.stream.Launch(f, g, shared, unsafe.Pointer(args))
+		}
+		return k.profile.launch(kernel, f, g, shared, unsafe.Pointer(args))
+	}
+	if k.bounds == nil {
+		err = start()
 	} else {
-		err = k.profile.launch(kernel, f, g, shared, unsafe.Pointer(args))
+		err = k.bounds.watch(m, start)
 	}
 	if err == nil && k.gpu.opts.Sync {
 		err = k.gpu.stream.Wait()
@@ -236,6 +253,9 @@ func vectorOf(most int, ts ...*device.Tensor) int {
 
 func (k *kernels) close() error {
 	errs := []error{k.products.close(), k.programs.close()}
+	if k.bounds != nil {
+		errs = append(errs, k.bounds.close())
+	}
 	for _, b := range k.tables {
 		errs = append(errs, driver.Free(b.at))
 	}

@@ -68,10 +68,11 @@ func (d *gpu) allocate(name string, t device.DType, shape []int, size int) (*buf
 	return d.hold(&buffer{at: at, size: size}), nil
 }
 
-// cut allocates from a block.
+// cut allocates from a block. With Sync every tensor is a piece of its own, so
+// that compute-sanitizer sees where it ends.
 func (d *gpu) cut(name string, t device.DType, shape []int, size int) (*buffer, error) {
 	padded := (max(size, 1) + align - 1) / align * align
-	if padded > blockSize/2 {
+	if padded > blockSize/2 || d.opts.Sync {
 		return d.allocate(name, t, shape, size)
 	}
 	if b := d.block; b == nil || b.used+padded > b.size {

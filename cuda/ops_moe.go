@@ -184,6 +184,9 @@ func (c *call) kept(key []byte, contents func() ([]byte, error)) vec {
 		}
 		c.k.tables[string(key)] = b
 	}
+	if c.watched() {
+		c.k.bounds.table(uint64(b.at), b.size)
+	}
 	return uint64(b.at)
 }
 

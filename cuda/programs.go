@@ -128,12 +128,15 @@ func (t target) include(found map[string]string, text string) {
 type programs struct {
 	target  target
 	cache   cache
+	bounds  *bounds // judges addresses, or nil
 	modules map[string]*module
 }
 
 type module struct {
 	code      driver.Module
 	functions map[string]driver.Function
+	sites     []string // what checks look at
+	own       []region // arrays of the program
 }
 
 func newPrograms(t target, c cache) *programs {
@@ -141,11 +144,11 @@ func newPrograms(t target, c cache) *programs {
 }
 
 // function is a kernel of a program.
-func (ps *programs) function(p program, kernel string) (driver.Function, error) {
+func (ps *programs) function(p program, kernel string) (*module, driver.Function, error) {
 	m := ps.modules[p.key()]
 	if m == nil {
 		if err := ps.ready(map[string]program{p.key(): p}); err != nil {
-			return driver.Function{}, err
+			return nil, driver.Function{}, err
 		}
 		m = ps.modules[p.key()]
 	}
@@ -153,11 +156,11 @@ func (ps *programs) function(p program, kernel string) (driver.Function, error) 
 	if !ok {
 		var err error
 		if f, err = m.code.Function(kernel); err != nil {
-			return f, fmt.Errorf("%s%s has no kernel %s: %w", p.file, p.defs, kernel, err)
+			return m, f, fmt.Errorf("%s%s has no kernel %s: %w", p.file, p.defs, kernel, err)
 		}
 		m.functions[kernel] = f
 	}
-	return f, nil
+	return m, f, nil
 }
 
 // ready compiles programs side by side and loads them. Those that are loaded
@@ -169,29 +172,39 @@ func (ps *programs) ready(wanted map[string]program) error {
 			missing = append(missing, wanted[key])
 		}
 	}
-	images, err := ps.compileAll(missing)
+	done, err := ps.compileAll(missing)
 	if err != nil {
 		return err
 	}
 	for i, p := range missing {
-		code, err := driver.Load(images[i])
+		code, err := driver.Load(done[i].image)
+		m := &module{code: code, functions: map[string]driver.Function{}}
+		if err == nil && ps.bounds != nil {
+			err = m.check(done[i].log, ps.bounds)
+		}
 		if err != nil {
 			return fmt.Errorf("%s%s: %w", p.file, p.defs, err)
 		}
-		ps.modules[p.key()] = &module{code, map[string]driver.Function{}}
+		ps.modules[p.key()] = m
 	}
 	return nil
 }
 
-// compileAll returns an image for each program, or the first error.
-func (ps *programs) compileAll(wanted []program) ([][]byte, error) {
-	images, errs := make([][]byte, len(wanted)), make([]error, len(wanted))
+// compiled is what the compiler made of a program.
+type compiled struct {
+	image []byte
+	log   string
+}
+
+// compileAll compiles programs side by side; the result is that of each, or the first error.
+func (ps *programs) compileAll(wanted []program) ([]compiled, error) {
+	done, errs := make([]compiled, len(wanted)), make([]error, len(wanted))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(wanted)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(wanted); i = int(next.Add(1)) - 1 {
-				images[i], _, errs[i] = ps.compile(wanted[i])
+				done[i].image, done[i].log, errs[i] = ps.compile(wanted[i])
 			}
 		})
 	}
@@ -201,7 +214,7 @@ func (ps *programs) compileAll(wanted []program) ([][]byte, error) {
 			return nil, err
 		}
 	}
-	return images, nil
+	return done, nil
 }
 
 // compile takes a program from the cache or compiles it.
@@ -210,11 +223,15 @@ func (ps *programs) compile(p program) (image []byte, log string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	compile := driver.Compile
+	if ps.bounds != nil {
+		src, compile = ps.target.checkedSource(src), compileChecked
+	}
 	key := cacheKey(src, ps.target.compiler)
 	if image, log, ok := ps.cache.load(key); ok {
 		return image, log, nil
 	}
-	if image, log, err = driver.Compile(src); err != nil {
+	if image, log, err = compile(src); err != nil {
 		return nil, log, fmt.Errorf("%w\nmacros:%s", err, p.defs)
 	}
 	ps.cache.store(key, image, log)

@@ -20,6 +20,7 @@ type deviceFlags struct {
 	products string
 	eager    bool
 	sync     bool
+	bounds   bool
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet) {
@@ -29,6 +30,7 @@ func (d *deviceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&d.products, "products", "c", "on the CPU, multiply many rows by `ENGINE`: c, gomlx")
 	f.BoolVar(&d.eager, "eager", false, "on a GPU, issue every decode step anew in place of replaying a graph")
 	f.BoolVar(&d.sync, "sync", false, "on a GPU, wait after every kernel, so that an error names it; slow")
+	f.BoolVar(&d.bounds, "bounds", false, "on a GPU, --sync with kernels that check every address; slower")
 }
 
 // maxThreads is more than any machine has use for.
@@ -84,8 +86,8 @@ func (d *deviceFlags) checkCPU(why string) error {
 	switch {
 	case d.dtype == "bf16":
 		return usagef("--dtype bf16: the CPU computes with f32 alone: leave --dtype out%s", why)
-	case d.eager || d.sync:
-		return usagef("--eager and --sync are for GPUs: leave them out with --device cpu%s", why)
+	case d.eager || d.sync || d.bounds:
+		return usagef("--eager, --sync and --bounds are for GPUs: leave them out with --device cpu%s", why)
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func openGPU(ordinal int, d deviceFlags) (device.Device, error) {
 	if dtype == device.Invalid {
 		dtype = device.BF16
 	}
-	dev, err := cuda.Open(cuda.Options{Ordinal: ordinal, DType: dtype, Eager: d.eager, Sync: d.sync})
+	dev, err := cuda.Open(cuda.Options{Ordinal: ordinal, DType: dtype, Eager: d.eager, Sync: d.sync, Bounds: d.bounds})
 	if err != nil {
 		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " ")) // one line
 	}

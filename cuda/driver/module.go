@@ -37,6 +37,16 @@ func (m Module) Function(name string) (Function, error) {
 	return f, err
 }
 
+// Global finds a variable in GPU memory by its name.
+func (m Module) Global(name string) (at Address, size int, err error) {
+	var p C.uint64_t
+	var n C.size_t
+	withString(name, func(s *C.char) {
+		err = check("cuModuleGetGlobal", C.shim_cuModuleGetGlobal_v2(&p, &n, m.ptr, s))
+	})
+	return Address(p), int(n), err
+}
+
 // AllowShared lets the kernel be launched with n bytes of dynamic shared
 // memory, which needs asking above 48 KiB.
 func (f Function) AllowShared(n int) error {

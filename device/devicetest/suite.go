@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -13,21 +14,38 @@ import (
 // and the distributions of what it draws. open makes the device and registers
 // its Close with t.Cleanup.
 func Suite(t *testing.T, open func(t *testing.T) device.Device) {
+	part, parts := 1, 1
+	if s := os.Getenv(PartVariable); s != "" {
+		if _, err := fmt.Sscanf(s, "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
+			t.Fatalf("%s=%s: want 2/8 for the second of eight parts", PartVariable, s)
+		}
+	}
 	d := open(t)
+	var tests []testing.InternalTest
 	for _, r := range rules() {
-		t.Run(r.name, func(t *testing.T) {
-			if err := r.check(d); err != nil {
-				t.Error(err)
-			}
-		})
+		tests = append(tests, named(r.name, func() error { return r.check(d) }))
 	}
 	for _, c := range cases() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.check(d); err != nil {
-				t.Error(err)
-			}
-		})
+		tests = append(tests, named(c.name, func() error { return c.check(d) }))
 	}
+	for i, test := range tests {
+		if i%parts == part-1 {
+			t.Run(test.Name, test.F)
+		}
+	}
+}
+
+// PartVariable is an environment variable that has Suite run every so many-th
+// test alone, so that tools which slow a device down can take it in several
+// processes side by side: 2/8 is the second of eight parts.
+const PartVariable = "BLITZEN_TEST_PART"
+
+func named(name string, check func() error) testing.InternalTest {
+	return testing.InternalTest{Name: name, F: func(t *testing.T) {
+		if err := check(); err != nil {
+			t.Error(err)
+		}
+	}}
 }
 
 // rule is a property of a device.

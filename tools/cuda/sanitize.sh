@@ -1,0 +1,60 @@
+#!/bin/sh
+# Looks for accesses out of bounds, races and reads of what nobody wrote in every kernel, on a machine with a GPU and no
+# Go, from the repository's root:
+#
+#	go test -c -ldflags '-s -w' -o build/gpu/cuda.test ./cuda                             # here
+#	tools/cuda/sanitize.sh [bounds|memcheck|racecheck|initcheck|synccheck] [cases]        # there
+#
+# bounds: kernels compiled with checks of their own, no tool; the others are tools of NVIDIA's compute-sanitizer. cases is
+# a pattern of case names (default: all). Processes side by side take the cases in turns; kernels are kept as by
+# gpu-test.sh, and logs are in $OUT.
+set -eu
+cd "$(dirname "$0")/../.."
+
+tool=${1:-bounds}
+cases=${2:-}
+root=$PWD
+out=${OUT:-$root/build/gpu/out}
+binary=${BINARY:-$root/build/gpu/cuda.test}
+parts=${PARTS:-7}
+limit=${LIMIT:-300}
+mkdir -p "$out" build/gpu/cache
+export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
+
+with=
+case $tool in
+bounds) suites='TestSuiteChecked/^F32$ TestSuiteChecked/^BF16$' ;;
+memcheck) suites='TestSuite/^F32_sync$ TestSuite/^BF16_sync$' ;;
+*) suites='TestSuite/^BF16_eager$' ;;
+esac
+if [ "$tool" != bounds ]; then
+	with=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+	with="$with --tool $tool --error-exitcode 9 --print-limit 20"
+fi
+
+cd cuda
+start=$(date +%s)
+for suite in $suites; do
+	name=$tool-$(echo "$suite" | tr -dc 'A-Z0-9')
+	for part in $(seq "$parts"); do
+		(
+			code=0
+			# shellcheck disable=SC2086
+			BLITZEN_TEST_PART=$part/$parts timeout -s INT -k 5 "$limit" $with "$binary" -test.v -test.run "$suite/$cases" >"$out/$name-$part.log" 2>&1 || code=$?
+			echo "exit $code" >>"$out/$name-$part.log"
+		) &
+	done
+done
+if [ "$tool" = bounds ]; then
+	timeout "$limit" "$binary" -test.v -test.run '^TestOverrunIsNamed$' >"$out/bounds-planted.log" 2>&1 || echo "exit $?" >>"$out/bounds-planted.log"
+fi
+wait
+
+cat "$out/$tool"-*.log >"$out/$tool.log"
+grep -h -E '^ +--- FAIL' "$out/$tool.log" | head -n 40 || true
+grep -h -A 6 -E '_test.go:|suite.go:' "$out/$tool.log" | grep -v -E '^ *---|^=== |^--' | cut -c 1-400 | head -n 60 || true
+grep -h -A 4 -E '^=+ (Invalid|Error|Warning|Uninit|Barrier|Race|Program hit|Target)' "$out/$tool.log" | cut -c 1-240 | sort | uniq -c | sort -rn | head -n 60 || true
+grep -h 'ERROR SUMMARY' "$out/$tool.log" | sort | uniq -c || true
+failed=$(grep -h -E '^exit [1-9]' "$out/$tool.log" | wc -l)
+echo "$tool: $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") cases passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
+[ "$failed" = 0 ]
