@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -249,7 +250,7 @@ func (b *bounds) verdict(sites []string) error {
 	if n > boundsKept {
 		fmt.Fprintf(&s, "\n\tand %d more", n-boundsKept)
 	}
-	return fmt.Errorf("%s", s.String())
+	return errors.New(s.String())
 }
 
 // where says how an address lies to the nearest memory before it, or else
