@@ -42,7 +42,10 @@ func newCompareCommand() *cobra.Command {
 		f.IntVar(&c.seeds, "seeds", 1, "run the second method with `N` attention seeds, from --attention-seed on")
 		f.BoolVar(&c.control, "control", true, "measure the noise floor: exact attention against itself in another order")
 	})
-	addFlags(cmd, "Your prompt", c.promptFlags.register)
+	addFlags(cmd, "Your prompt", func(f *pflag.FlagSet) {
+		c.promptFlags.register(f)
+		f.Lookup("prompt").Usage = "the prompt as `TEXT`; - reads stdin" // without any, a task makes one
+	})
 	addFlags(cmd, "Or a prompt of a task", c.taskFlags.register)
 	addFlags(cmd, "Answer", func(f *pflag.FlagSet) {
 		f.IntVarP(&c.maxTokens, "max-tokens", "n", 0, "at most `N` tokens (default: by the task, else 64)")
