@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -40,12 +41,13 @@ func TestCompare(t *testing.T) {
 func TestCompareTask(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/two.jsonl", `{"input": "What?", "outputs": ["x"]}`+"\n"+`{"input": "And this?", "outputs": ["", "e"], "answer_prefix": " So", "max_tokens": 3}`+"\n")
-	answer(t, "", "evaluate", needle, "--tasks", "niah_single_1,"+dir+"/two.jsonl", "--length", "450", "--samples", "2", "--attention", "dense", "-o", dir+"/out")
-	r, err := eval.ReadResults(dir + "/out")
-	if err != nil || len(r.Answers) != 4 {
-		t.Fatalf("%d answers, error %v", len(r.Answers), err)
-	}
-	for row, task := range map[int]string{1: "niah_single_1", 3: dir + "/two.jsonl"} {
+	for i, task := range [][]string{{"niah_single_1", "-n", "4"}, {dir + "/two.jsonl"}} {
+		path := fmt.Sprintf("%s/out%d", dir, i)
+		answer(t, "", append([]string{"evaluate", needle, "--length", "450", "--samples", "2", "--attention", "dense", "-o", path, "--tasks"}, task...)...)
+		r, err := eval.ReadResults(path)
+		if err != nil || len(r.Answers) != 2 {
+			t.Fatalf("%d answers, error %v", len(r.Answers), err)
+		}
 		var c struct {
 			Prompt struct {
 				ID     string
@@ -56,13 +58,13 @@ func TestCompareTask(t *testing.T) {
 				Exact bool
 			}
 		}
-		out := answer(t, "", "compare", needle, "--task", task, "--length", "450", "--row", "1", "--control=false", "--json").out
+		out := answer(t, "", append([]string{"compare", needle, "--length", "450", "--row", "1", "--b", "dense", "--control=false", "--json", "--task"}, task...)...).out
 		if err := json.Unmarshal([]byte(out), &c); err != nil {
 			t.Fatal(err)
 		}
-		want := r.Answers[row]
+		want := r.Answers[1]
 		if c.Prompt.ID != want.ID || c.Prompt.Tokens != want.PromptTokens || c.A.Text != want.Text || c.A.Exact != (want.Score == 1) {
-			t.Errorf("%s: %+v, want %+v", task, c, want)
+			t.Errorf("%v: %+v, want %+v", task, c, want)
 		}
 	}
 	// A variable about tasks means nothing to a prompt of the user's.

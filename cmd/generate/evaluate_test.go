@@ -61,17 +61,17 @@ func TestEvaluate(t *testing.T) {
 func TestEvaluateKilled(t *testing.T) {
 	dir := t.TempDir()
 	args := func(file string) []string {
-		return small("--tasks", "access_1", "--length", "90", "--samples", "50", "--budget", "8,16,32", "-n", "3", "-o", filepath.Join(dir, file))
+		return small("--tasks", "access_1", "--length", "90", "--samples", "25", "--budget", "8,16,32", "-n", "3", "-o", filepath.Join(dir, file))
 	}
 	whole := answer(t, "", args("whole")...)
 	want := read(t, dir+"/whole")
-	if n := strings.Count(want, "\n"); n != 201 {
-		t.Fatalf("%d lines for a header and 200 answers", n)
+	if n := strings.Count(want, "\n"); n != 101 {
+		t.Fatalf("%d lines for a header and 100 answers", n)
 	}
 	rng := rand.New(rand.NewPCG(5, 0))
 	path := dir + "/killed"
 	for kill := range 5 {
-		lines := 40*kill + rng.IntN(30)
+		lines := 20*kill + rng.IntN(15)
 		cmd := exec.Command(os.Args[0], args("killed")...)
 		cmd.Env = append(os.Environ(), runMain+"=1")
 		if err := cmd.Start(); err != nil {
@@ -89,7 +89,7 @@ func TestEvaluateKilled(t *testing.T) {
 		if kill == 2 { // a crash of the machine may leave half a line
 			write(t, path, read(t, path)+`{"prompt":7,"arm":`)
 		}
-		if n := strings.Count(read(t, path), "\n"); n >= 201 {
+		if n := strings.Count(read(t, path), "\n"); n >= 101 {
 			t.Fatal("the run was done before it was killed")
 		}
 	}
@@ -105,7 +105,7 @@ func TestEvaluateKilled(t *testing.T) {
 func TestEvaluateShards(t *testing.T) {
 	dir := t.TempDir()
 	args := func(file string, more ...string) []string {
-		return small(append([]string{"--tasks", "access_2,niah_single_1", "--length", "450,500", "--answer-prefix", "both", "--samples", "3", "--budget", "16", "-n", "4", "-o", dir + "/" + file}, more...)...)
+		return small(append([]string{"--tasks", "access_2,niah_single_1", "--length", "450,500", "--answer-prefix", "both", "--samples", "2", "--budget", "16", "-n", "4", "-o", dir + "/" + file}, more...)...)
 	}
 	whole := answer(t, "", args("whole")...)
 	answer(t, "", args("a", "--shard", "0/2")...)
@@ -118,7 +118,7 @@ func TestEvaluateShards(t *testing.T) {
 		t.Error("the merged file differs from that of one run")
 	}
 	half := answer(t, "", "evaluate", "--merge", dir+"/a")
-	if !strings.Contains(half.errors, "18 answers missing: ") {
+	if !strings.Contains(half.errors, "12 answers missing: ") {
 		t.Errorf("half a run: %q", half.errors)
 	}
 	if o := generate(t, "", "evaluate", "--merge", dir+"/a", dir+"/b", "-o", dir+"/whole"); o.code != 2 || !strings.Contains(o.errors, "--output: open ") {
