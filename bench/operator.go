@@ -136,6 +136,11 @@ func (o *Operator) addSet(a device.TeamsArgs, layer int) error {
 		old, made = append(old, *t), append(made, clone(*t))
 		*t = made[len(made)-1]
 	}
+	if scale := old[1].Scale; scale != nil && o.owned.Err() == nil { // of representatives as F8
+		old = append(old, scale.Index(1, 0))
+		made = append(made, clone(old[len(old)-1]))
+		a.Reps.Scale = made[len(made)-1].Repeat(1, a.Reps.Shape[1])
+	}
 	if err := o.owned.Err(); err != nil {
 		return err
 	}
@@ -200,6 +205,7 @@ func (o *Operator) Reads(drawn int) (Reads, error) {
 		return Reads{}, err
 	}
 	access := attention.NewAccess(o.Spec(), o.DType)
+	access.RoutedBytes = int64(o.KeyDim * o.sets[0].Reps.DType.Size())
 	layers := float64(len(o.sets))
 	all := float64(o.KeyHeads) * float64(o.Rows+o.Suffix)
 	access.Routed, access.Rows, access.Suffix = n[0], n[1], n[2]

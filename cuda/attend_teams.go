@@ -49,7 +49,7 @@ func (k *kernels) attendTeamsBySteps(a device.TeamsArgs) error {
 const (
 	slabTeams     = 32
 	scoreWarps    = 8
-	scoreSlots    = 2 // slabs of a strand in shared memory, at most
+	scoreSlots    = 2 // slabs of a strand in shared memory, at most; twice as many of F8
 	attendThreads = 512
 	mostDrawn     = 1024 // by a query head
 	fewDrawn      = 32   // that are ranked by counting
@@ -73,6 +73,7 @@ type teamsPlan struct {
 	perGroup, groups       int // teams that share a largest score
 	tops                   int // groups that there is room for
 	cluster, depth         int // blocks of a query head; rounds of rows on their way
+	eight                  int // 1: representatives are F8
 	prefix                 int // 1: values are the first columns of the keys
 	attendRoom, attendRing int // bytes of shared memory
 }
@@ -82,9 +83,18 @@ type teamsPlan struct {
 // of shared memory.
 func (k *kernels) forTeams(a device.TeamsArgs) bool {
 	dk, dv := a.Q.Shape[2], a.V.Shape[2]
-	return k.card.capability >= hopper && k.card.capability < smallShared && inHalfVectors(a.Q, a.K, a.V, a.Reps) &&
+	return k.card.capability >= hopper && k.card.capability < smallShared && inHalfVectors(a.Q, a.K, a.V) && forScores(a.Reps, a.Q) &&
 		a.Q.Shape[0] == 1 && a.Reps.Shape[1] > 0 && a.Drawn <= mostDrawn && a.Q.Shape[1]/a.K.Shape[0] <= mostSharing &&
 		dk%32 == 0 && dk <= widestKey && dv%64 == 0 && dv <= attendThreads
+}
+
+// forScores reports whether representatives can be multiplied with queries: they
+// are of one type, or F8 in whole 64 bytes, and can be read by 16 bytes.
+func forScores(reps, q *device.Tensor) bool {
+	if reps.DType == device.F8 {
+		return reps.Shape[2]%64 == 0 && vectorOf(16, reps) == 16
+	}
+	return alike(q, reps)
 }
 
 // planTeams divides the work; false where there are too many teams for it.
@@ -93,6 +103,9 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 	p := teamsPlan{keyHeads: a.K.Shape[0], group: heads / a.K.Shape[0], slabs: ceil(a.Reps.Shape[1], slabTeams)}
 	if sameRows(a.K, a.V) {
 		p.prefix = 1
+	}
+	if a.Reps.DType == device.F8 {
+		p.eight = 1
 	}
 	p.planScore(dk, k.card.multiprocessors)
 	p.planSelect(a.Drawn, a.Reps.Shape[1])
@@ -109,8 +122,12 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 	}
 	strands := scoreWarps / p.split
 	p.scoreBlocks = max(1, min(multiprocessors/p.keyHeads, p.slabs))
-	p.slots = min(scoreSlots, ceil(p.slabs, p.scoreBlocks*strands))
-	p.scoreRing = strands * p.slots * slabTeams * ceil(dk, 64) * 128
+	slots, row := scoreSlots, 2*dk
+	if p.eight == 1 {
+		slots, row = 2*scoreSlots, dk
+	}
+	p.slots = min(slots, ceil(p.slabs, p.scoreBlocks*strands))
+	p.scoreRing = strands * p.slots * slabTeams * ceil(row, 128) * 128
 }
 
 // planSelect decides how the teams of the largest scores are found.
@@ -174,11 +191,13 @@ type teamsScoreArgs struct {
 	phi, q          cube
 	bias, offsets   mat
 	seed, pos, read vec
+	factor          vec
+	step            int64
 	teams, words    int32
 	layer           uint32
 	scale           float32
 	early           int32
-	_               [28]byte // a TensorMap's alignment
+	_               [12]byte // a TensorMap's alignment
 }
 
 type teamsAttendArgs struct {
@@ -194,15 +213,16 @@ type teamsAttendArgs struct {
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
-	c := k.call("teams_score").as("ELEMENT", a.Q.DType).set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
+	c := k.call("teams_score").as("ELEMENT", a.Q.DType).set("EIGHT", p.eight).set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
 	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
-	early := c.frozen(a.Reps, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
+	early := c.frozen(a.Reps, a.Reps.Scale, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
 	score := teamsScoreArgs{
 		reps: c.boxes(a.Reps, 1, slabTeams, 64), y: y, top: top, seen: seen, phi: c.cubeIf(a.Phi), q: c.cube(a.Q), bias: c.mat(a.Bias), offsets: c.mat(a.Offsets),
 		seed: c.vec(a.Draw.Seed), pos: c.vec(a.Draw.Pos), read: c.vec(a.Routed), teams: int32(teams), words: int32(p.slabs), layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
 	}
+	score.factor, score.step = c.factors(a.Reps)
 	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
 	if err := launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &score); err != nil {
 		return err
@@ -253,6 +273,9 @@ func (c *call) frozen(ts ...*device.Tensor) int32 {
 		return 0
 	}
 	for _, t := range ts {
+		if t == nil {
+			continue
+		}
 		if b, err := bufferOf(t); err != nil || r.touched[b] {
 			return 0
 		}

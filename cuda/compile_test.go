@@ -102,15 +102,19 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
 		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Turned: x(tokens, m.heads, m.dk/4), Keys: x(1, 4096, m.dk)})
 	ops.PermuteRows(k, i(m.keyHeads, 32), false)
+	keys := p.tensor(device.F8, m.keyHeads, teams, m.dk)
+	keys.Scale = f(m.keyHeads).Repeat(1, teams)
+	ops.Quantize(keys, x(m.keyHeads, teams, m.dk))
+	ops.Copy(keys, keys)
 	p.issueAttention(ops, x, m, tokens)
 	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
 	ops.GatherRows(x(8000, m.dk), x(teams, m.dk), i(8000))
-	keys := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
+	sets := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
 	heads, width := m.keyHeads, min(m.dk, 512)
-	ops.SpreadCenters(device.SpreadArgs{Chosen: i(heads, 16), Near: f(heads, 256), Pot: f(heads), X: keys, IDs: i(256), Words: p.tensor(device.U32, 16, 4, 2), To: 16})
-	ops.Nearest(device.NearestArgs{Labels: i(heads, 256), Inertia: f(heads), X: keys, Centers: f(heads, 16, width)})
-	ops.MoveCenters(device.MoveArgs{Centers: f(heads, 16, width), Counts: f(heads, 16), X: keys, Labels: i(heads, 256)})
-	ops.DivideTeams(device.DivideArgs{X: keys, Parent: i(heads, 256), Parents: 16, Most: 4, Teams: i(heads), Reps: i(heads, 64), LogN: f(heads, 64), Offsets: i(heads, 65), Slots: i(heads, 256)})
+	ops.SpreadCenters(device.SpreadArgs{Chosen: i(heads, 16), Near: f(heads, 256), Pot: f(heads), X: sets, IDs: i(256), Words: p.tensor(device.U32, 16, 4, 2), To: 16})
+	ops.Nearest(device.NearestArgs{Labels: i(heads, 256), Inertia: f(heads), X: sets, Centers: f(heads, 16, width)})
+	ops.MoveCenters(device.MoveArgs{Centers: f(heads, 16, width), Counts: f(heads, 16), X: sets, Labels: i(heads, 256)})
+	ops.DivideTeams(device.DivideArgs{X: sets, Parent: i(heads, 256), Parents: 16, Most: 4, Teams: i(heads), Reps: i(heads, 64), LogN: f(heads, 64), Offsets: i(heads, 65), Slots: i(heads, 256)})
 	ops.Sample(device.SampleArgs{ID: i(1), Logits: f(vocab), Seen: i(vocab), Settings: f(device.NumSettings), Seed: seed, Pos: i(1)})
 	ops.TopLogProbs(device.LogProbArgs{IDs: i(5), LogProbs: f(5), Chosen: f(1), Logits: f(vocab), ID: i(1)})
 	ops.MarkSeen(i(vocab), pos)
@@ -145,6 +149,13 @@ func (p *planner) issueAttention(ops *device.Ops, x func(shape ...int) *device.T
 	for _, s := range [][2]int{{31, 1000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
 		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, s[1], m.dk), Bias: f(m.keyHeads, s[1]), Offsets: i(m.keyHeads, s[1]+1),
 			From: i(1), Scale: 1, Drawn: s[0], Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
+	}
+	for _, n := range []int{8000, 32000} { // representatives as F8
+		keys := p.tensor(device.F8, m.keyHeads, n, m.dk)
+		keys.Scale = f(m.keyHeads).Repeat(1, n)
+		ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, n), Q: q, Reps: keys, Bias: f(m.keyHeads, n), Scale: 1})
+		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: keys, Bias: f(m.keyHeads, n), Offsets: i(m.keyHeads, n+1),
+			From: i(1), Scale: 1, Drawn: 31, Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
 	}
 }
 

@@ -51,7 +51,7 @@ type call struct {
 func (k *kernels) call(file string) *call { return &call{k: k, file: file} }
 
 var typeNames = map[device.DType]string{
-	device.F32: "float", device.F16: "half", device.BF16: "bf16", device.I8: "i8", device.I32: "int", device.U32: "u32", device.I64: "i64",
+	device.F32: "float", device.F16: "half", device.BF16: "bf16", device.I8: "i8", device.F8: "f8", device.I32: "int", device.U32: "u32", device.I64: "i64",
 }
 
 // as sets a macro to an element type.

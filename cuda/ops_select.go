@@ -9,6 +9,8 @@ type routeArgs struct {
 	phi, q, reps cube
 	bias         mat
 	last, read   vec
+	factor       vec
+	step         int64
 	teams, group int32
 	scale        float32
 	pad          int32
@@ -20,9 +22,44 @@ func (k *kernels) Route(a device.RouteArgs) error {
 	group := heads / keyHeads
 	atOnce := min(group, headsAtOnce)
 	c := k.call("route").attentionTypes(a.Q, a.Reps, a.Reps, atOnce)
-	args := routeArgs{c.cube(a.Phi), c.cube(a.Q), c.cube(a.Reps), c.mat(a.Bias), c.vec(a.Last), c.vec(a.Read), int32(teams), int32(group), a.Scale, 0}
+	args := routeArgs{
+		phi: c.cube(a.Phi), q: c.cube(a.Q), reps: c.cube(a.Reps), bias: c.mat(a.Bias), last: c.vec(a.Last), read: c.vec(a.Read),
+		teams: int32(teams), group: int32(group), scale: a.Scale,
+	}
+	args.factor, args.step = c.factors(a.Reps)
 	grid := driver.Grid{X: ceil(teams, tileRow), Y: keyHeads * ceil(group, atOnce), Z: a.Q.Shape[0], Threads: threads}
 	return launch(c, "route", grid, 0, &args)
+}
+
+// factors are those of the heads of an F8 tensor, and how far apart they lie; 0 for
+// another type.
+func (c *call) factors(t *device.Tensor) (at vec, step int64) {
+	if t.DType != device.F8 {
+		return 0, 0
+	}
+	return c.vec(t.Scale), int64(t.Scale.Stride[0])
+}
+
+type quantizeArgs struct {
+	dst, src cube
+	factor   vec
+	step     int64
+	top      vec
+	n, d     int32
+}
+
+// Quantize implements device.Kernels.
+func (k *kernels) Quantize(dst, src *device.Tensor) error {
+	heads, n := src.Shape[0], src.Shape[1]
+	c := k.call("quantize").as("SRC", src.DType)
+	args := quantizeArgs{dst: c.cube(dst), src: c.cube(src), top: c.scratch(4 * heads)[0], n: int32(n), d: int32(src.Shape[2])}
+	args.factor, args.step = c.factors(dst)
+	c.clear(args.top, 4*heads)
+	grid := driver.Grid{X: min(n, 4*k.card.multiprocessors), Y: heads, Z: 1, Threads: threads}
+	if err := launch(c, "largest", grid, 0, &args); err != nil {
+		return err
+	}
+	return launch(c, "quantize", grid, 0, &args)
 }
 
 type sampleTopKArgs struct {

@@ -110,6 +110,20 @@ func read[T device.Element](p *teamsProblem, t *device.Tensor) []T {
 	return values
 }
 
+// quantize has representatives as F8; the fused kernels must take them, too.
+func (p *teamsProblem) quantize() {
+	p.t.Helper()
+	wide, keys := p.args.Reps, p.tensor(device.F8, p.args.Reps.Shape...)
+	keys.Scale = p.tensor(device.F32, p.keyHeads).Repeat(1, p.teams)
+	if err := p.d.Run(func(o *device.Ops) { o.Quantize(keys, wide) }); err != nil {
+		p.t.Fatal(err)
+	}
+	fused := p.d.kernels.forTeams(p.args)
+	if p.args.Reps = keys; fused != p.d.kernels.forTeams(p.args) {
+		p.t.Fatal("the fused kernels refuse F8")
+	}
+}
+
 func (p *teamsProblem) attend() {
 	p.t.Helper()
 	if err := p.d.Run(func(o *device.Ops) { o.AttendTeams(p.args) }); err != nil {
@@ -179,9 +193,15 @@ func (p *teamsProblem) estimate(head int, of []sums, drawn []int32, logC []float
 // TestTeamsOutput compares outputs in norm with float64 over what was drawn; BF16
 // rounds by up to 2⁻⁹ of each number. With all teams drawn it is dense attention.
 func TestTeamsOutput(t *testing.T) {
-	for _, s := range [][2]int{{2100, 1}, {2100, 31}, {2100, 100}, {700, 700}} {
-		drawn := s[1]
-		p := newTeamsProblem(t, 28, 4, 128, s[0], drawn, 1)
+	for _, s := range []struct {
+		teams, drawn int
+		f8           bool
+	}{{2100, 1, false}, {2100, 31, false}, {2100, 31, true}, {2100, 100, false}, {2100, 100, true}, {700, 700, false}} {
+		drawn := s.drawn
+		p := newTeamsProblem(t, 28, 4, 128, s.teams, drawn, 1)
+		if s.f8 {
+			p.quantize()
+		}
 		p.attend()
 		teams, logC := read[int32](p, p.args.Teams), read[float32](p, p.args.LogC)
 		values := devicetest.Decode(device.BF16, p.output())
@@ -199,16 +219,25 @@ func TestTeamsOutput(t *testing.T) {
 			}
 		}
 		if e := math.Sqrt(off / size); !(e <= 5e-3) {
-			t.Errorf("%d of %d teams drawn: error %.2g of the norm", drawn, p.teams, e)
+			t.Errorf("%d of %d teams drawn, F8 %v: error %.2g of the norm", drawn, p.teams, s.f8, e)
 		}
 	}
 }
 
 // TestTeamsUnbiased draws with 10,000 seeds: the means of Ẑ and of coordinates of
 // Û lie within 4.5 standard errors of the sums over all rows.
-func TestTeamsUnbiased(t *testing.T) {
-	const seeds, coordinates = 10000, 4
+func TestTeamsUnbiased(t *testing.T) { checkUnbiased(t, newTeamsProblem(t, 4, 2, 64, 200, 12, 0.5)) }
+
+// The same with representatives as F8, whose scores are the ones that the chances
+// are of.
+func TestTeamsUnbiasedF8(t *testing.T) {
 	p := newTeamsProblem(t, 4, 2, 64, 200, 12, 0.5)
+	p.quantize()
+	checkUnbiased(t, p)
+}
+
+func checkUnbiased(t *testing.T, p *teamsProblem) {
+	const seeds, coordinates = 10000, 4
 	of, want := make([][]sums, p.heads), make([]sums, p.heads)
 	for h := range p.heads {
 		of[h], want[h] = p.ofTeams(h)

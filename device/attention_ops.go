@@ -61,18 +61,31 @@ func (o *Ops) Merge(dst *Tensor, a, b Partial) {
 
 // Route scores teams by their representatives: phi[t, h, g] = bias[kv, g] +
 // scale·q[t, h]·reps[kv, g], kv the key head of h; −Inf beyond the last team of
-// a token. The rows of a cache are teams of one key each.
+// a token. The rows of a cache are teams of one key each. Representatives may be
+// F8 with a factor a head.
 func (o *Ops) Route(a RouteArgs) {
 	c := o.begin("Route", a.Scale)
 	q := c.dims("q", a.Q, half, 3)
-	r := c.dims("reps", a.Reps, half, 3)
-	c.arg("reps", a.Reps, half, -1, -1, q[2])
+	r := c.dims("reps", a.Reps, scored, 3)
+	c.arg("reps", a.Reps, scored, -1, -1, q[2])
 	c.group(q[1], r[0])
 	c.arg("bias", a.Bias, f32, r[0], r[1])
 	c.arg("phi", a.Phi, f32, q[0], q[1], r[1])
 	c.optional("last", a.Last, i32, q[0])
 	c.optional("read", a.Read, i64, 1)
 	c.run(func(k Kernels) error { return k.Route(a) })
+}
+
+// Quantize writes src as F8 with one factor a head: factor = the largest magnitude
+// of the head divided by 448, dst = src/factor rounded to the nearest, ties to
+// even, all in float32. A head of zeros has the factor 0, one with a NaN or an
+// infinity the factor NaN, and elements 0 both. src [heads, n, d]; dst F8 of that
+// shape.
+func (o *Ops) Quantize(dst, src *Tensor) {
+	c := o.begin("Quantize")
+	d := c.dims("src", src, real, 3)
+	c.arg("dst", dst, kinds(1<<F8), d...)
+	c.run(func(k Kernels) error { return k.Quantize(dst, src) })
 }
 
 // SampleTopK draws K teams a query head without replacement: the K largest of

@@ -17,6 +17,7 @@ const (
 	real   = f32 | kinds(1<<BF16)
 	half   = real | kinds(1<<F16) // what attention takes
 	stored = real | kinds(1<<I8)  // weights
+	scored = half | kinds(1<<F8)  // what teams are scored by
 )
 
 func (k kinds) has(t DType) bool { return k&(1<<t) != 0 }
@@ -59,6 +60,8 @@ func (c *call) arg(name string, t *Tensor, k kinds, shape ...int) {
 		c.fail("%s is %v, want shape %s", name, t, shapeText(shape))
 	case !t.RowsContiguous():
 		c.fail("%s is %v with a gap between the elements of a row (strides %v)", name, t, t.Stride)
+	case t.DType == F8 && !t.scaled():
+		c.fail("%s is %v with the scales %v; want one that repeats over its rows", name, t, t.Scale)
 	case t.DType == I8 && !t.scaled():
 		c.fail("%s is %v with the scales %v; want one a row", name, t, t.Scale)
 	}

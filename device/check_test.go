@@ -197,7 +197,7 @@ func TestCopy(t *testing.T) {
 		{func(o *device.Ops) { o.Copy(f32("dst", 2, 3), b16("src", 3, 2)) }, `Copy: dst is dst F32[2 3], want shape [3 2]`},
 		{func(o *device.Ops) { o.Copy(f32("dst", 2, 3), i32("src", 2, 3)) }, `Copy: cannot convert src I32[2 3] to dst F32[2 3]`},
 		{func(o *device.Ops) { o.Copy(i32("dst", 2), u32("src", 2)) }, `Copy: cannot convert src U32[2] to dst I32[2]`},
-		{func(o *device.Ops) { o.Copy(f32("dst", 2), tensor("src", device.I8, 2)) }, `Copy: src is src I8[2], want F32 or F16 or BF16 or I32 or U32 or I64`},
+		{func(o *device.Ops) { o.Copy(f32("dst", 2), tensor("src", device.I8, 2)) }, `Copy: src is src I8[2], want F32 or F16 or BF16 or F8_E4M3 or I32 or U32 or I64`},
 		{func(o *device.Ops) { o.Copy(nil, f32("src", 2)) }, `Copy: dst is nil`},
 		{func(o *device.Ops) { o.Copy(f32("dst", 2), nil) }, `Copy: src is nil`},
 	})

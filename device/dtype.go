@@ -14,6 +14,7 @@ const (
 	F16           // IEEE float16: checkpoints, and attention by itself
 	BF16          // upper half of a float32
 	I8            // signed byte: quantised weights
+	F8            // E4M3 float, up to 448, no infinity: quantised keys
 	I32           // token ids, positions, row numbers
 	U32           // random seeds
 	I64           // counters of rows and bytes read
@@ -28,6 +29,7 @@ var dtypes = [...]struct {
 	F16:     {"F16", 2},
 	BF16:    {"BF16", 2},
 	I8:      {"I8", 1},
+	F8:      {"F8_E4M3", 1},
 	I32:     {"I32", 4},
 	U32:     {"U32", 4},
 	I64:     {"I64", 8},
@@ -49,5 +51,6 @@ func (t DType) String() string {
 	return dtypes[t].name
 }
 
-// Float reports whether elements are real numbers of any width.
+// Float reports whether elements are real numbers by themselves: I8 and F8 are
+// such with a factor each row alone (Tensor.Scale).
 func (t DType) Float() bool { return t == F32 || t == F16 || t == BF16 }

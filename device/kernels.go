@@ -26,6 +26,7 @@ type Kernels interface {
 	Merge(dst *Tensor, a, b Partial) error
 
 	Route(a RouteArgs) error
+	Quantize(dst, src *Tensor) error
 	SampleTopK(a TopKArgs) error
 	SampleWithReplacement(a ReplacementArgs) error
 	GroupMass(phi, scores, offsets *Tensor) error
@@ -110,7 +111,7 @@ type AttendArgs struct {
 type RouteArgs struct {
 	Phi   *Tensor // F32 [tokens, heads, teams]
 	Q     *Tensor // [tokens, heads, dk]
-	Reps  *Tensor // [kv heads, teams, dk]
+	Reps  *Tensor // [kv heads, teams, dk]; F8 with Scale, too
 	Bias  *Tensor // F32 [kv heads, teams]: ln n, −Inf where there is no team (its row is not read)
 	Last  *Tensor // I32 [tokens]: last team that there is for each token; nil for all
 	Scale float32

@@ -171,11 +171,11 @@ func (o *Ops) Experts(a ExpertsArgs) {
 }
 
 // Copy writes src to dst, element by element, converting the float type. Same
-// shape; src may be a Repeat.
+// shape; src may be a Repeat. Of F8 the elements are copied, not the factors.
 func (o *Ops) Copy(dst, src *Tensor) {
 	c := o.begin("Copy")
-	c.arg("src", src, half|i32|i64|u32, shapeOf(src)...)
-	c.arg("dst", dst, half|i32|i64|u32, shapeOf(src)...)
+	c.arg("src", src, scored|i32|i64|u32, shapeOf(src)...)
+	c.arg("dst", dst, scored|i32|i64|u32, shapeOf(src)...)
 	c.require(c.err != nil || dst.DType == src.DType || dst.DType.Float() && src.DType.Float(), "cannot convert %v to %v", src, dst)
 	c.run(func(k Kernels) error { return k.Copy(dst, src) })
 }

@@ -6,7 +6,7 @@ type TeamsArgs struct {
 	Q       *Tensor // [tokens, heads, dk]
 	K       *Tensor // [kv heads, capacity, dk]
 	V       *Tensor // [kv heads, capacity, dv]; may be a view of K's first columns
-	Reps    *Tensor // [kv heads, teams, dk]
+	Reps    *Tensor // [kv heads, teams, dk], as Route takes them
 	Bias    *Tensor // F32 [kv heads, teams]: ln n, −Inf where there is no team
 	Offsets *Tensor // I32 [kv heads, teams+1]: team g is the rows [offsets[g], offsets[g+1])
 	From    *Tensor // I32 [1]: first row of the suffix; the last is Draw.Pos
@@ -40,8 +40,8 @@ func (o *Ops) AttendTeams(a TeamsArgs) {
 	c.arg("v", a.V, half, k[0], k[1], -1)
 	c.group(q[1], k[0])
 	c.arg("out", a.Out, half, q[0], q[1], v[2])
-	r := c.dims("reps", a.Reps, half, 3)
-	c.arg("reps", a.Reps, half, k[0], -1, q[2])
+	r := c.dims("reps", a.Reps, scored, 3)
+	c.arg("reps", a.Reps, scored, k[0], -1, q[2])
 	c.arg("bias", a.Bias, f32, k[0], r[1])
 	c.arg("offsets", a.Offsets, i32, k[0], r[1]+1)
 	c.arg("from", a.From, i32, 1)

@@ -18,8 +18,9 @@ type Tensor struct {
 	Stride []int // elements from one index to the next; 0 repeats
 	Offset int   // elements from the start of Buffer to element [0, 0, …]
 	Buffer any   // the device's own handle: a comparable type
-	// Scale turns the elements of an I8 tensor into real numbers: one factor a
-	// row, F32 of the shape without its last dimension. nil for other types.
+	// Scale turns the elements of an I8 or F8 tensor into real numbers: one factor a
+	// row, F32 of the shape without its last dimension. The rows of a matrix of an
+	// F8 tensor share theirs (stride 0). nil for other types.
 	Scale *Tensor
 
 	err error
@@ -192,11 +193,13 @@ func (t *Tensor) scale(cut func(*Tensor) *Tensor, dims ...int) *Tensor {
 	return cut(t.Scale)
 }
 
-// scaled reports whether there is a factor for each row.
+// scaled reports whether there is a factor for each row, or for F8 one for all
+// rows of a matrix.
 func (t *Tensor) scaled() bool {
 	last := len(t.Shape) - 1
 	return t.Scale != nil && t.Scale.DType == F32 && t.Scale.err == nil && last >= 0 &&
-		slices.Equal(t.Scale.Shape, t.Shape[:last]) && t.Scale.RowsContiguous()
+		slices.Equal(t.Scale.Shape, t.Shape[:last]) &&
+		(t.DType == I8 && t.Scale.RowsContiguous() || t.DType == F8 && last > 0 && t.Scale.Stride[last-1] == 0)
 }
 
 // String gives name, type and shape, as errors print them.

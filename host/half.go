@@ -10,7 +10,8 @@ import (
 )
 
 // The CPU computes in float32. Of F16 tensors the operations of attention widen
-// what they read, rows of a cache piece by piece, and narrow what they write.
+// what they read, rows of a cache piece by piece, and narrow what they write; of
+// F8 representatives they widen some hundred at a time.
 
 // twins are float32 copies of F16 tensors during one operation.
 type twins struct {
@@ -131,12 +132,15 @@ func pieceRows(keys, values *device.Tensor, h int, segments []kernels.Segment, m
 	return c, copies
 }
 
-// wideRow writes a row of t, F32 or F16, as float32.
+// wideRow writes the elements of a row of t, F32, F16 or F8, as float32.
 func wideRow(dst *float32, t *device.Tensor, index ...int) {
 	n := t.Shape[len(t.Shape)-1]
-	if t.DType == device.F16 {
+	switch t.DType {
+	case device.F16:
 		kernels.WidenF16(dst, unsafe.Pointer(at[uint16](t, index...)), n)
-		return
+	case device.F8:
+		kernels.WidenF8(dst, at[byte](t, index...), n)
+	default:
+		copy(unsafe.Slice(dst, n), row[float32](t, index...))
 	}
-	copy(unsafe.Slice(dst, n), row[float32](t, index...))
 }

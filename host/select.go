@@ -16,7 +16,7 @@ const routeTeams = 256
 // Route implements device.Kernels.
 func (k *hostKernels) Route(args device.RouteArgs) error {
 	a := routed(args)
-	if ok, err := k.startHalf(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Bias, a.Last); !ok {
+	if ok, err := k.startHalf(outputs{a.Phi, a.Read}, a.Q, a.Reps, a.Reps.Scale, a.Bias, a.Last); !ok {
 		return err
 	}
 	w := twins{k: k}
@@ -33,8 +33,12 @@ func (k *hostKernels) Route(args device.RouteArgs) error {
 		t, h, s := i/(kv*blocks), i/blocks%kv, piece(i%blocks, teams, routeTeams)
 		phi := kernels.Matrix{P: shift(f32(a.Phi, t, h*group), s.from), LD: a.Phi.Stride[1]}
 		bias, n := shift(f32(a.Bias, h), s.from), max(0, min(s.len(), a.teams(t)-s.from))
+		scale := a.Scale
+		if a.Reps.DType == device.F8 {
+			scale *= *f32(a.Reps.Scale, h)
+		}
 		reps := teamKeys(a.Reps, h, s.from, slice(bias, n), shift(k.pool.floats(thread), own))
-		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, n, a.Reps.Shape[2], a.Scale, k.pool.floats(thread))
+		kernels.Route(phi, f32(a.Q, t, h*group), a.Q.Stride[1], reps, bias, group, n, a.Reps.Shape[2], scale, k.pool.floats(thread))
 		for g := range group {
 			for i := s.from + n; i < s.to; i++ {
 				row[float32](a.Phi, t, h*group+g)[i] = float32(math.Inf(-1))
@@ -64,8 +68,8 @@ func teamScratch(reps *device.Tensor) int {
 	return routeTeams * reps.Shape[2]
 }
 
-// teamKeys are representatives of key head h from one on, as float32; without
-// those of teams that are not there.
+// teamKeys are the elements of representatives of key head h from one on, as
+// float32; without those of teams that are not there.
 func teamKeys(reps *device.Tensor, h, from int, bias []float32, mem *float32) kernels.Matrix {
 	if reps.DType == device.F32 {
 		return below(head(reps, h), from)

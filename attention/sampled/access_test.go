@@ -81,6 +81,24 @@ func TestAccessByHand(t *testing.T) {
 	}
 }
 
+// A representative as F8 counts as one vector of a byte a number.
+func TestAccessF8(t *testing.T) {
+	l := randomLayer(t)
+	cfg := cfg
+	cfg.RepsF8 = true
+	b, err := santapp.Build(context.Background(), l.Dev, l.Cache, cfg, nil)
+	attentiontest.Check(t, err)
+	defer b.Close()
+	position(t, l, prompt)
+	attentiontest.Check(t, l.Dev.Run(func(ops *device.Ops) { b.Attend(ops, l.Input()) }))
+	a := b.Access(l.Counts(t, b))
+	rows := a.Rows + a.Suffix
+	percent := 100 * float64(a.Routed+2*rows) / float64(2*a.Dense)
+	if bytes := a.Routed*width + rows*2*width*4; a.Routed == 0 || a.Bytes() != bytes || math.Abs(a.Percent()-percent) > 1e-9 {
+		t.Errorf("%d bytes, %v %%; by hand %d, %v", a.Bytes(), a.Percent(), bytes, percent)
+	}
+}
+
 // drawnRows counts the distinct rows of the groups that the last step drew, and
 // the groups there are, over all key heads.
 func drawnRows(t *testing.T, l *attentiontest.Layer, a device.TeamsArgs) (rows, groups int64) {

@@ -17,9 +17,10 @@ type Config struct {
 	// Keys, with ByKey, writes the keys that score the groups of a head, counted
 	// over the layers that are sampled, into dst [groups, dk], while its rows […, dk]
 	// are in token order.
-	Keys  func(dst, rows *device.Tensor, head int) error
-	Heads int // query heads, with ByMass
-	Seed  uint64
+	Keys   func(dst, rows *device.Tensor, head int) error
+	KeysF8 bool // keep the keys that score the groups as F8 with a factor a head
+	Heads  int  // query heads, with ByMass
+	Seed   uint64
 	BeyondPaper
 	Exact bool // attend exactly in every layer: no groups are needed
 	// SampleAlways samples even where the budget covers every group, where exact
@@ -121,6 +122,15 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 	if err != nil {
 		return err
 	}
+	var wide device.Owner // of a head's keys before they become F8
+	wide.Dev = b.dev
+	defer wide.Free()
+	var whole *device.Tensor
+	if b.cfg.KeysF8 {
+		if whole = wide.New(b.cfg.Name+".wide_keys", b.dev.DType(), 1, most, b.spec.KeyDim); wide.Err() != nil {
+			return wide.Err()
+		}
+	}
 	err = b.dev.Run(func(ops *device.Ops) {
 		ops.Copy(logN, t.LogN.Slice(1, 0, most))
 		ops.Copy(offsets, t.Offsets.Slice(1, 0, most+1))
@@ -147,8 +157,7 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 		b.layers[i] = l
 		if b.cfg.Score == ByKey {
 			for h := range kv.KVHeads {
-				dst := l.keys.Index(0, h).Slice(0, 0, t.Count[from+h])
-				if err := b.cfg.Keys(dst, kv.K.Index(0, h), from+h); err != nil {
+				if err := b.keep(l.keys.Slice(0, h, h+1).Slice(1, 0, t.Count[from+h]), whole, kv.K.Index(0, h), from+h); err != nil {
 					return fmt.Errorf("layer %d, key head %d: %w", i, h, err)
 				}
 			}
@@ -161,13 +170,32 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 	return nil
 }
 
+// keep writes the keys of a head into dst [1, groups, dk], by way of whole where
+// dst is F8.
+func (b *Backend) keep(dst, whole, rows *device.Tensor, head int) error {
+	if whole == nil {
+		return b.cfg.Keys(dst.Index(0, 0), rows, head)
+	}
+	whole = whole.Slice(1, 0, dst.Shape[1])
+	if err := b.cfg.Keys(whole.Index(0, 0), rows, head); err != nil {
+		return err
+	}
+	return b.dev.Run(func(ops *device.Ops) { ops.Quantize(dst, whole) })
+}
+
 // newKeys makes room for the keys that groups are scored by, [heads, most, dk]:
 // with BySize zeros that share one row.
 func (b *Backend) newKeys(heads, most int) (keys *device.Tensor, err error) {
-	switch b.cfg.Score {
-	case ByKey:
+	switch {
+	case b.cfg.Score == ByKey && b.cfg.KeysF8:
+		keys = b.owned.New(b.cfg.Name+".keys", device.F8, heads, most, b.spec.KeyDim)
+		factors := b.owned.New(b.cfg.Name+".factors", device.F32, heads)
+		if b.owned.Err() == nil {
+			keys.Scale = factors.Repeat(1, most)
+		}
+	case b.cfg.Score == ByKey:
 		keys = b.owned.New(b.cfg.Name+".keys", b.dev.DType(), heads, most, b.spec.KeyDim)
-	case BySize:
+	case b.cfg.Score == BySize:
 		keys = b.owned.New(b.cfg.Name+".keys", b.dev.DType(), b.spec.KeyDim)
 	}
 	if err := b.owned.Err(); err != nil {

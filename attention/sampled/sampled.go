@@ -116,6 +116,9 @@ func (b *Backend) Counters() *device.Tensor { return b.counts }
 // tells how many steps there were.
 func (b *Backend) Access(counters []int64) attention.Access {
 	a := attention.NewAccess(b.spec, b.dev.DType())
+	if b.cfg.KeysF8 {
+		a.RoutedBytes = int64(b.spec.KeyDim * device.F8.Size())
+	}
 	for i := range len(counters) / numCounts {
 		c := counters[i*numCounts:]
 		a.Rows += c[countRows]

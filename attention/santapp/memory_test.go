@@ -76,6 +76,16 @@ func TestMemory(t *testing.T) {
 					t.Errorf("%.2f %% of the rows' bytes are held while building", 100*share)
 				}
 				b.Close()
+				attentiontest.Check(t, cache.Thaw())
+				attentiontest.Check(t, cache.Freeze(rows))
+				cfg.RepsF8 = true
+				b, err = Build(context.Background(), m, cache, cfg, nil)
+				attentiontest.Check(t, err)
+				half := int64(layers*c.spec.KVHeads*int(m.most)*c.spec.KeyDim) - int64(4*layers*c.spec.KVHeads) // less, and a factor a head
+				if got := held - (m.Made() - m.start); got != half {
+					t.Errorf("representatives as F8 take %d bytes less, want %d", got, half)
+				}
+				b.Close()
 			})
 		}
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Budget       int           // S: K = S/(P/R) teams are drawn a query head
 	Parents      teams.Parents // how keys are first grouped
 	WholeRow     bool          // latent cache: group by latent and rotary part, not by the latent alone
+	RepsF8       bool          // keep representatives as F8: beyond the paper
 	Seed         uint64
 	sampled.BeyondPaper
 	// SampleAlways samples even where the budget covers every team, where exact
@@ -67,6 +68,7 @@ func New(dev device.Device, cache *kvcache.Cache, t Teams, cfg Config) (*sampled
 	if err != nil {
 		return nil, err
 	}
+	s.KeysF8 = cfg.RepsF8
 	s.Keys = func(dst, rows *device.Tensor, head int) error {
 		ids := t.Reps.Index(0, head).Slice(0, 0, dst.Shape[0])
 		return dev.Run(func(ops *device.Ops) { ops.GatherRows(dst, rows, ids) })

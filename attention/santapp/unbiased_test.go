@@ -15,7 +15,16 @@ import (
 // dense mass and numerator.
 func TestUnbiased(t *testing.T) {
 	l, f := unbiasedCase(t)
-	b := buildUnbiased(t, l, 24)
+	b := buildUnbiased(t, l, 24, false)
+	mean, variance := attentiontest.NewChain(t, l, b).Sums(t)
+	attentiontest.CheckMeans(t, mean, variance, append(f.Floats("Z"), f.Floats("U")...))
+}
+
+// Representatives as F8 change how teams are drawn, but by the chances that are
+// corrected for: the same means.
+func TestUnbiasedF8(t *testing.T) {
+	l, f := unbiasedCase(t)
+	b := buildUnbiased(t, l, 24, true)
 	mean, variance := attentiontest.NewChain(t, l, b).Sums(t)
 	attentiontest.CheckMeans(t, mean, variance, append(f.Floats("Z"), f.Floats("U")...))
 }
@@ -24,9 +33,9 @@ func TestUnbiased(t *testing.T) {
 // about two or more.
 func TestVarianceFalls(t *testing.T) {
 	l, _ := unbiasedCase(t)
-	_, small := attentiontest.NewChain(t, l, buildUnbiased(t, l, 24)).Sums(t)
+	_, small := attentiontest.NewChain(t, l, buildUnbiased(t, l, 24, false)).Sums(t)
 	attentiontest.Check(t, l.Cache.Thaw())
-	_, large := attentiontest.NewChain(t, l, buildUnbiased(t, l, 48)).Sums(t)
+	_, large := attentiontest.NewChain(t, l, buildUnbiased(t, l, 48, false)).Sums(t)
 	for i := range small {
 		if large[i] > small[i] {
 			t.Errorf("sum %d: variance %v with 6 teams, %v with 12", i, small[i], large[i])
@@ -38,9 +47,9 @@ func unbiasedCase(t *testing.T) (*attentiontest.Layer, *golden.File) {
 	return attentiontest.Single(t, open(t), testdata)
 }
 
-func buildUnbiased(t *testing.T, l *attentiontest.Layer, budget int) *sampled.Backend {
+func buildUnbiased(t *testing.T, l *attentiontest.Layer, budget int, f8 bool) *sampled.Backend {
 	b, err := Build(context.Background(), l.Dev, l.Cache, Config{
-		Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: budget, Parents: teams.Contiguous,
+		Config: teams.Config{ParentSize: 8, Representatives: 2}, Budget: budget, Parents: teams.Contiguous, RepsF8: f8,
 	}, nil)
 	attentiontest.Check(t, err)
 	t.Cleanup(b.Close)

@@ -63,13 +63,13 @@ func TestNeedlePrompts(t *testing.T) {
 // What goes beyond the paper is named as such wherever the method is, and does
 // what it says: a prompt below --min-context reads all.
 func TestBeyondPaper(t *testing.T) {
-	args := []string{needle, "-p", "Hello", "-n", "2", "--ignore-eos", "--budget", "8", "--dense-layers", "1,0", "--parents", "segmented"}
+	args := []string{needle, "-p", "Hello", "-n", "2", "--ignore-eos", "--budget", "8", "--dense-layers", "1,0", "--parents", "segmented", "--reps", "fp8"}
 	text := answer(t, "", append(args, "-v")...)
-	if want := "santapp (segmented, S 8; beyond the paper: exact layers 0-1)"; !strings.Contains(text.errors, want) {
+	if want := "santapp (segmented, S 8; beyond the paper: exact layers 0-1, FP8 representatives)"; !strings.Contains(text.errors, want) {
 		t.Errorf("no %q in\n%s", want, text.errors)
 	}
 	o := answer(t, "", append(args, "--json", "--min-context", "5000")...)
-	for _, want := range []string{`"beyond_paper_min_context":5000`, `"beyond_paper_dense_layers":"0-1"`, `"parents":"segmented"`, `"access_percent":100,`} {
+	for _, want := range []string{`"beyond_paper_min_context":5000`, `"beyond_paper_dense_layers":"0-1"`, `"beyond_paper_reps":"fp8"`, `"parents":"segmented"`, `"access_percent":100,`} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %s in %s", want, o.out)
 		}

@@ -35,12 +35,15 @@ func (a attentionFlags) samples() bool { return a.name != "dense" }
 // numbers more; of all layers where they are watched.
 func (a attentionFlags) rowBytes(specs []kvcache.Spec, heads int, d device.DType) int64 {
 	const number = 4 // bytes
-	group, places := 0, 0
+	group, places, scored := 0, 0, d
+	if a.repsF8() {
+		scored = device.F8
+	}
 	for _, s := range specs {
 		group += s.KVHeads * 5 * number
 		places += s.KVHeads * number
 		if a.name == "santapp" || a.name == "centroid" {
-			group += s.KVHeads * s.KeyDim * d.Size()
+			group += s.KVHeads * s.KeyDim * scored.Size()
 		}
 	}
 	n := 0
@@ -103,6 +106,9 @@ func (a attentionFlags) beyond() string {
 	if set.DenseLayers != (sampled.LayerSet{}) {
 		on = append(on, fmt.Sprintf("exact layers %v", set.DenseLayers))
 	}
+	if a.repsF8() {
+		on = append(on, "FP8 representatives")
+	}
 	if err != nil || on == nil {
 		return ""
 	}
@@ -121,6 +127,7 @@ type attentionReport struct {
 	Cluster         string  `json:"cluster,omitempty"`
 	MinContext      int     `json:"beyond_paper_min_context,omitempty"`
 	DenseLayers     string  `json:"beyond_paper_dense_layers,omitempty"`
+	Reps            string  `json:"beyond_paper_reps,omitempty"`
 	Seed            *uint64 `json:"seed,omitempty"`
 	AccessPercent   float64 `json:"access_percent"`   // Eq. 13 or 14
 	SelectedPercent float64 `json:"selected_percent"` // without representatives
@@ -156,6 +163,9 @@ func (a attentionFlags) report(access attention.Access, seed uint64) attentionRe
 	}
 	if set, err := a.beyondPaper(); err == nil && a.samples() {
 		r.MinContext, r.DenseLayers = set.MinContext, set.DenseLayers.String()
+	}
+	if a.repsF8() {
+		r.Reps = a.reps
 	}
 	if a.groupsKeys() && access.Vectors == 1 { // a latent cache
 		r.Cluster = a.cluster

@@ -30,6 +30,7 @@ type attentionFlags struct {
 	cluster         string
 	minContext      int
 	denseLayers     string
+	reps            string
 	seed            uint64
 	groups          groups
 	watched         bool // the scores of all layers are kept: compare --report
@@ -98,12 +99,13 @@ func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
 	f.IntVar(&a.minContext, "min-context", 0, "beyond the paper: read a prompt of fewer than `N` tokens exactly")
 	f.StringVar(&a.denseLayers, "dense-layers", "", "beyond the paper: read the layers of `LIST` exactly, say 0,1 or 0-3")
+	f.StringVar(&a.reps, "reps", repsCache, "beyond the paper with fp8: santapp keeps representatives as `TYPE`: cache, fp8")
 	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
 }
 
 // commonSizes are the flags of registerSizes that results files remember beside
 // the arms, where they were given; the seed they always hold.
-var commonSizes = []string{"parent-size", "representatives", "min-context", "dense-layers"}
+var commonSizes = []string{"parent-size", "representatives", "min-context", "dense-layers", "reps"}
 
 // as is the flags with another method.
 func (a attentionFlags) as(name string) attentionFlags {
@@ -136,7 +138,7 @@ func (a attentionFlags) teams() (buildFunc, error) {
 	cfg, err := a.santapp()
 	return func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(done, of int)) (attention.Backend, error) {
 		key, keep := cfg, a.groups
-		key.Budget, key.MinContext = 0, 0
+		key.Budget, key.MinContext, key.RepsF8 = 0, 0, false
 		if cfg.Covers(c.Frozen()) { // no teams, where another budget wants some
 			keep = nil
 		}
@@ -239,10 +241,22 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
-		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row", BeyondPaper: beyond,
+		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row", RepsF8: a.repsF8(), BeyondPaper: beyond,
+	}
+	if a.reps != "" && a.reps != repsCache && a.reps != repsF8 { // diagnose has no such flag
+		return cfg, usagef("--reps %q: want one of %s, %s", a.reps, repsCache, repsF8)
 	}
 	return cfg, asUsage(cfg.Validate())
 }
+
+// The types of --reps: the cache's own, and a byte a number.
+const (
+	repsCache = "cache"
+	repsF8    = "fp8"
+)
+
+// repsF8 reports whether the method scores teams by representatives as F8.
+func (a attentionFlags) repsF8() bool { return a.name == "santapp" && a.reps == repsF8 }
 
 // beyondPaper are the settings that the paper does not have.
 func (a attentionFlags) beyondPaper() (sampled.BeyondPaper, error) {

@@ -106,10 +106,18 @@ func (r *operatorBench) time(row *operatorRow, t bench.Timing) {
 	row.US, row.Spread, row.CopyShare = t.Median, t.Spread, r.on.copyShare(row.Bytes, t.Median)
 }
 
+// sampledName is SANTA++ with what is beyond the paper.
+func (r *operatorBench) sampledName() string {
+	if beyond := r.as("santapp").beyond(); beyond != "" {
+		return "santapp (" + beyond + ")"
+	}
+	return "santapp"
+}
+
 // sampledRow is one of SANTA++.
 func (r *operatorBench) sampledRow(o *bench.Operator, drawn int) (operatorRow, bench.Reads, error) {
 	reads, err := o.Reads(drawn)
-	row := r.row(o, "santapp", reads.Bytes)
+	row := r.row(o, r.sampledName(), reads.Bytes)
 	row.Drawn, row.UnionRows = drawn, reads.Union
 	return row, reads, err
 }

@@ -79,7 +79,7 @@ func (r *operatorBench) stagesOf(o *bench.Operator, drawn []int) error {
 
 func (r *operatorBench) addStages(o *bench.Operator, drawn int, stages []bench.Stage, observations int) {
 	times := table[stageRow]{
-		title:   fmt.Sprintf("Stages alone at %d rows, %d drawn, suffix %d, %d/%d heads of %d/%d, %s", o.Rows, drawn, o.Suffix, o.Heads, o.KeyHeads, o.KeyDim, o.ValueDim, r.on.DType),
+		title:   fmt.Sprintf("Stages of %s alone at %d rows, %d drawn, suffix %d, %d/%d heads of %d/%d, %s", r.sampledName(), o.Rows, drawn, o.Suffix, o.Heads, o.KeyHeads, o.KeyDim, o.ValueDim, r.on.DType),
 		columns: stageColumns,
 		notes: []string{
 			fmt.Sprintf("%d rounds of %d observations, the order rotated, 512 MiB read and written before each. Stages have caches and borders of their own: times are not to be added up. The first five are the operations that the whole fuses; the last are its kernels.", r.rounds, observations),

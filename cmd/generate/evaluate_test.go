@@ -169,7 +169,7 @@ func TestEvaluateRemembersAttention(t *testing.T) {
 			t.Errorf("a results file does not know --%s", f.Name)
 		}
 	})
-	for name, value := range map[string]string{"parent-size": "8", "representatives": "2", "min-context": "10", "dense-layers": "0"} {
+	for name, value := range map[string]string{"parent-size": "8", "representatives": "2", "min-context": "10", "dense-layers": "0", "reps": "fp8"} {
 		f := newEvaluateCommand().Flags()
 		if err := f.Set(name, value); err != nil {
 			t.Fatal(err)

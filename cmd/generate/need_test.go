@@ -99,7 +99,10 @@ func TestMethodsKeepWhatIsCounted(t *testing.T) {
 		before := dev.Memory().Used
 		for _, method := range strings.Split(attentionNames, ", ") {
 			for _, parents := range []string{"contiguous", "kmeans", "probe"} {
-				a := attentionFlags{name: method, budget: 16, parents: parents, parentSize: 16, representatives: 4, block: 4, draw: "independent", cluster: "latent"}
+				a := attentionFlags{name: method, budget: 16, parents: parents, parentSize: 16, representatives: 4, block: 4, draw: "independent", cluster: "latent", reps: repsF8}
+				if parents == "kmeans" {
+					a.reps = repsCache
+				}
 				build, err := a.method("--attention")
 				modeltest.Check(t, err)
 				modeltest.Check(t, s.Build(func(c *kvcache.Cache) (attention.Backend, error) { return build(context.Background(), l, c, 0, nil) }))

@@ -154,6 +154,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--dense-layers", "3-1"}, `--dense-layers "3-1": want layers from 0 to 255 such as 0,1 or 0-3`},
 		{[]string{m, ids, "--dense-layers", "200"}, "--dense-layers 200: the model has layers 0 to …"},
 		{[]string{m, ids, "--dense-layers", "0-1"}, "--dense-layers 0-1 are all layers: use dense attention"},
+		{[]string{m, ids, "--reps", "fp4"}, `--reps "fp4": want one of cache, fp8`},
 		{[]string{m, ids, "--parent-size", "10"}, "--representatives 4 must divide --parent-size 10"},
 		{[]string{m, ids, "--parent-size", "0"}, "--parent-size 0: must be at least 1"},
 		{[]string{m, ids, "--representatives", "0"}, "--representatives 0: must be at least 1"},

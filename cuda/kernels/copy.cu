@@ -2,6 +2,7 @@
 // thread has VEC neighbours. The shape, in vectors, is padded to 5 dimensions in
 // front.
 #include "early.cuh"
+#include "f8.cuh"
 
 struct Args {
 	DST *dst;

@@ -6,9 +6,11 @@
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
 // y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
 // for teams_attend; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
-// teams there are. q, reps: ELEMENT (bf16 or half). Products by tensor cores, sums in float32 in an order that depends on DK alone.
+// teams there are. q: ELEMENT (bf16 or half), reps the same, or with EIGHT f8 in multiples of
+// factor[kv · step]. Products by tensor cores, sums in float32 in an order that depends on DK alone.
 #include "hopper.cuh"
 #include "teams.cuh"
+#include "teams_f8.cuh"
 
 struct Args {
 	TensorMap reps; // boxes of SLAB rows
@@ -21,6 +23,8 @@ struct Args {
 	const u32 *seed;
 	const int *pos;
 	u64 *read;
+	const float *factor;
+	i64 step;
 	int teams, words;
 	u32 layer;
 	float scale;
@@ -35,12 +39,14 @@ struct Args {
 #define SHARES (2 * TILES)             // of a slab's sums: even or odd heads of a tile
 #define OWN ((SHARES + SPLIT - 1) / SPLIT) // that a warp finishes
 #define CHUNKS (DK / 8)                // 16 bytes each
-#define BLOCKS (DK / 32)               // 64 bytes each: two steps of the tensor cores
+#define ROW (EIGHT ? DK : 2 * DK)      // bytes
+#define BLOCKS (ROW / 64)              // of 64 bytes: two steps of the tensor cores, four of f8
+#define PIECES (EIGHT ? 2 : 1)         // of a query, 16 bytes each, that a lane multiplies with a block
 #define MINE ((BLOCKS + SPLIT - 1) / SPLIT)
-#define PANELS ((DK + 63) / 64)
+#define PANELS ((ROW + 127) / 128)
 #define SLOT (PANELS * SLAB * 128)     // bytes
 #define Q_PITCH (DK * 2 + 64) // rows g and g + 1 use different halves of the banks
-static_assert(DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SHARES % SPLIT == 0 || SHARES < SPLIT), "shape");
+static_assert(ROW % 64 == 0 && DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SHARES % SPLIT == 0 || SHARES < SPLIT), "shape");
 
 struct Memory {
 	u64 full[STRANDS][SLOTS];
@@ -131,7 +137,9 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 		__syncthreads();
 	};
 
-	uint4 q[MINE][TILES];
+	uint4 q[MINE * PIECES][TILES];
+	float back[TILES][2]; // what a lane's sums are multiplied by
+	float scale = EIGHT ? a.scale * fresh(a.factor + kv * a.step) : a.scale;
 	u32 there = 0, phase = 0;
 	bool begun = false;
 	// The lane's rows are 4g … 4g + 3; piece c of a block of 64 bytes of row 4g + i lies at c ^ i, of the other half of a
@@ -147,14 +155,19 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 			begin();
 			begun = true;
 #pragma unroll
-			for (int j = 0; j < MINE; j++)
+			for (int j = 0; j < MINE * PIECES; j++)
 #pragma unroll
 				for (int n = 0; n < TILES; n++) {
-					int h = n * 8 + g, b = j * SPLIT + part;
+					int h = n * 8 + g, b = j / PIECES * SPLIT + part;
 					q[j][n] = make_uint4(0, 0, 0, 0);
 					if (h < HEADS && b < BLOCKS)
-						q[j][n] = *(const uint4 *)&m.q[h][b * 64 + c * 16];
+						q[j][n] = *(const uint4 *)&m.q[h][((b * 4 + c) * PIECES + j % PIECES) * 16];
 				}
+#if EIGHT
+#pragma unroll
+			for (int n = 0; n < TILES; n++)
+				to_halves<ELEMENT>(q, n, back[n]);
+#endif
 		}
 		barrier_wait(&full[slot], phase);
 		float sum[TILES][2][4] = {}; // rows 4g + 2t and 4g + 2t + 1 are rows g and g + 8 of the tensor cores
@@ -169,6 +182,9 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 #pragma unroll
 			for (int i = 0; i < 4; i++)
 				k[i] = *(uint4 *)(block + i * 128 + (c ^ i) * 16);
+#if EIGHT
+			multiply_f8(sum, k, q, 2 * j);
+#else
 #pragma unroll
 			for (int n = 0; n < TILES; n++)
 #pragma unroll
@@ -176,7 +192,16 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 					mma<ELEMENT>(sum[n][t], k[2 * t].x, k[2 * t + 1].x, k[2 * t].y, k[2 * t + 1].y, q[j][n].x, q[j][n].y);
 					mma<ELEMENT>(sum[n][t], k[2 * t].z, k[2 * t + 1].z, k[2 * t].w, k[2 * t + 1].w, q[j][n].z, q[j][n].w);
 				}
+#endif
 		}
+		if (EIGHT)
+#pragma unroll
+			for (int n = 0; n < TILES; n++)
+#pragma unroll
+				for (int t = 0; t < 2; t++)
+#pragma unroll
+					for (int i = 0; i < 4; i++)
+						sum[n][t][i] *= back[n][i % 2];
 		float own[OWN][4];
 		if (SPLIT > 1) {
 			part_sync(1 + strand, SPLIT * WARP); // the sums of the slab before have been read
@@ -217,14 +242,14 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 			int h = head_of(n * SPLIT + part), head = kv * HEADS + h;
 #pragma unroll
 			for (int i = 0; i < 4; i++) // a maximum with −Inf is never NaN
-				y[n][i] = fmaxf(a.scale * own[n][i] + (add[i] + noise[n][i]), -INF);
+				y[n][i] = fmaxf(scale * own[n][i] + (add[i] + noise[n][i]), -INF);
 			if (h < HEADS)
 				*(float4 *)(a.y.row(head) + slab * SLAB + 4 * g) = make_float4(y[n][0], y[n][1], y[n][2], y[n][3]);
 			top[n] = fmaxf(fmaxf(y[n][0], y[n][1]), fmaxf(y[n][2], y[n][3]));
 			if (REPORT && h < HEADS)
 				for (int i = 0; i < 4; i++)
 					if (slab * SLAB + 4 * g + i < a.teams)
-						a.phi.row(0, head)[slab * SLAB + 4 * g + i] = fmaxf(a.scale * own[n][i] + add[i], -INF);
+						a.phi.row(0, head)[slab * SLAB + 4 * g + i] = fmaxf(scale * own[n][i] + add[i], -INF);
 		}
 #if GROUP > 0
 #pragma unroll

@@ -35,6 +35,7 @@ func mathCases() []testCase {
 	}
 	add(copyImported, "Copy/imported")
 	add(copyRepeat, "Copy/repeat")
+	add(copyF8, "Copy/F8")
 	add(copyRounds, "Copy/rounds to even")
 	for _, n := range []int{1, 65} {
 		add(func(b *bench) {
@@ -177,6 +178,15 @@ func copyRepeat(b *bench) {
 	dst := b.blank("dst", b.act(), 3, 7, 64)
 	b.want("dst", dst, tolerance{})
 	b.run(func(o *device.Ops) { o.Copy(dst, src.Repeat(1, 7)) })
+}
+
+func copyF8(b *bench) {
+	src, _ := b.representatives(true, b.normal(3*7*17, 1), 3, 7, 17)
+	dst := b.exactly("dst", device.F8, make([]float64, 3*7*17), 3, 7, 17)
+	out := *dst
+	out.Scale = src.Scale
+	b.want("dst", dst, tolerance{})
+	b.run(func(o *device.Ops) { o.Copy(&out, src) })
 }
 
 // copyRounds narrows numbers halfway between two of the device's.

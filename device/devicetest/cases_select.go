@@ -14,12 +14,22 @@ func selectCases() []testCase {
 		cs = append(cs, testCase{fmt.Sprintf(format, args...), run})
 	}
 	for _, s := range []routeShape{
-		{1, 1, 1, 8, 1, 1, nil}, {1, 2, 7, 64, 111, 1, nil}, {1, 1, 16, 576, 65, 1, nil}, {3, 2, 3, 128, 300, 1, nil},
-		{2, 3, 2, 17, 63, 1, nil}, {1, 4, 7, 128, 1985, 1, nil}, {1, 1, 7, 64, 64, 1e4, nil},
-		{1, 2, 7, 64, 700, 1, []int{513}}, {4, 1, 3, 128, 300, 1, []int{255, -1, 299, 64}}, {1, 1, 2, 17, 65, 1, []int{0}},
+		{tokens: 1, kv: 1, group: 1, d: 8, teams: 1, logits: 1}, {tokens: 1, kv: 2, group: 7, d: 64, teams: 111, logits: 1}, {tokens: 1, kv: 1, group: 16, d: 576, teams: 65, logits: 1}, {tokens: 3, kv: 2, group: 3, d: 128, teams: 300, logits: 1},
+		{tokens: 2, kv: 3, group: 2, d: 17, teams: 63, logits: 1}, {tokens: 1, kv: 4, group: 7, d: 128, teams: 1985, logits: 1}, {tokens: 1, kv: 1, group: 7, d: 64, teams: 64, logits: 1e4},
+		{tokens: 1, kv: 2, group: 7, d: 64, teams: 700, logits: 1, last: []int{513}}, {tokens: 4, kv: 1, group: 3, d: 128, teams: 300, logits: 1, last: []int{255, -1, 299, 64}}, {tokens: 1, kv: 1, group: 2, d: 17, teams: 65, logits: 1, last: []int{0}},
+		{tokens: 1, kv: 2, group: 7, d: 128, teams: 333, logits: 1, f8: true},
+		{tokens: 1, kv: 1, group: 16, d: 576, teams: 65, logits: 1, f8: true},
+		{tokens: 3, kv: 3, group: 2, d: 17, teams: 300, logits: 1, last: []int{255, -1, 299}, f8: true},
 	} {
-		add(func(b *bench) { route(b, s) }, "Route/%d tokens, %d of %d heads, %d wide, %d teams to %v, logits %g",
-			s.tokens, s.kv*s.group, s.kv, s.d, s.teams, s.last, s.logits)
+		text := ""
+		if s.f8 {
+			text = ", F8"
+		}
+		add(func(b *bench) { route(b, s) }, "Route/%d tokens, %d of %d heads, %d wide, %d teams to %v, logits %g%s",
+			s.tokens, s.kv*s.group, s.kv, s.d, s.teams, s.last, s.logits, text)
+	}
+	for _, s := range [][3]int{{1, 1, 1}, {2, 65, 17}, {3, 300, 64}, {1, 1001, 128}} {
+		add(func(b *bench) { quantize(b, s[0], s[1], s[2]) }, "Quantize/%dx%dx%d", s[0], s[1], s[2])
 	}
 	for _, s := range []drawShape{
 		{1, 1, 1, 1, 1}, {1, 7, 2, 1, 1}, {3, 2, 17, 16, 1}, {1, 3, 17, 17, 1}, {2, 3, 17, 40, 1}, {1, 28, 111, 7, 1},
@@ -49,6 +59,50 @@ type routeShape struct {
 	tokens, kv, group, d, teams int
 	logits                      float64
 	last                        []int // [tokens], nil for all teams
+	f8                          bool  // representatives
+}
+
+// representatives are a tensor of values [kv, teams, d], and what it holds of
+// them: as F8, multiples of a factor a head.
+func (b *bench) representatives(f8 bool, values []float64, kv, teams, d int) (*device.Tensor, []float64) {
+	if !f8 {
+		return b.tensor("reps", b.act(), values, kv, teams, d), values
+	}
+	factors, elements, held := make([]float64, kv), make([]float64, len(values)), make([]float64, len(values))
+	for h := range factors {
+		factors[h] = 0x1p-6 + float64(h)*0x1p-9
+	}
+	for i, v := range values {
+		elements[i] = v / factors[i/(teams*d)]
+	}
+	elements = rounded(device.F8, elements)
+	for i, v := range elements {
+		held[i] = v * factors[i/(teams*d)]
+	}
+	t := b.exactly("reps", device.F8, elements, kv, teams, d)
+	t.Scale = b.tensor("factor", device.F32, factors, kv).Repeat(1, teams)
+	return t, held
+}
+
+// quantize has a head of zeros and one with a NaN where there are three, and a
+// last one with the factor 1 and numbers halfway between two of E4M3.
+func quantize(b *bench, heads, n, d int) {
+	values := b.normal(heads*n*d, 3)
+	if heads == 3 {
+		clear(values[:n*d])
+		values[n*d+5] = math.NaN()
+	}
+	if n > 1 {
+		copy(values[(heads-1)*n*d:], []float64{17, 448, 19, -21, 0x1p-10, 0x3p-10})
+	}
+	src := b.tensor("src", b.act(), values, heads, n, d)
+	dst := b.exactly("dst", device.F8, make([]float64, heads*n*d), heads, n, d)
+	factor := b.blank("factor", device.F32, heads)
+	out := *dst
+	out.Scale = factor.Repeat(1, n)
+	b.want("elements", dst, tolerance{})
+	b.want("factor", factor, tolerance{})
+	b.run(func(o *device.Ops) { o.Quantize(&out, src) })
 }
 
 // route leaves out every seventh team: its bias is −Inf, its representative
@@ -70,9 +124,10 @@ func route(b *bench, s routeShape) {
 		}
 	}
 	scale := s.logits / math.Sqrt(float64(s.d))
+	keys, reps := b.representatives(s.f8, reps, s.kv, s.teams, s.d)
 	a := device.RouteArgs{
 		Phi: b.blank("phi", device.F32, s.tokens, heads, s.teams), Q: b.tensor("q", b.act(), q, s.tokens, heads, s.d),
-		Reps: b.tensor("reps", b.act(), reps, s.kv, s.teams, s.d), Bias: b.tensor("bias", device.F32, bias, s.kv, s.teams),
+		Reps: keys, Bias: b.tensor("bias", device.F32, bias, s.kv, s.teams),
 		Scale: float32(scale), Read: b.tensor("read", device.I64, []float64{7}, 1),
 	}
 	if s.last != nil {

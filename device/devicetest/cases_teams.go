@@ -23,6 +23,11 @@ func teamsCases() []testCase {
 		{tokens: 1, kv: 1, group: 7, dk: 64, dv: 64, teams: 40, k: 8, suffix: 1, logits: 1e4},
 		{tokens: 1, kv: 1, group: 2, dk: 128, dv: 128, teams: 2500, k: 1024, suffix: 130},
 		{tokens: 1, kv: 1, group: 3, dk: 64, dv: 64, teams: 3001, k: 300, suffix: 9},
+		{tokens: 1, kv: 2, group: 2, dk: 128, dv: 128, teams: 1950, k: 31, suffix: 5, f8: true},
+		{tokens: 1, kv: 1, group: 16, dk: 576, dv: 512, teams: 133, k: 9, suffix: 3, prefix: true, f8: true},
+		{tokens: 1, kv: 1, group: 6, dk: 160, dv: 128, teams: 70, k: 31, suffix: 17, prefix: true, f8: true},
+		{tokens: 2, kv: 2, group: 3, dk: 64, dv: 64, teams: 111, k: 17, suffix: 4, f8: true},
+		{tokens: 1, kv: 1, group: 3, dk: 64, dv: 64, teams: 701, k: 300, suffix: 9, f8: true},
 		{tokens: 1, kv: 2, group: 2, dk: 64, dv: 64, teams: 300, k: 63, suffix: 2, ties: true},
 		{tokens: 1, kv: 1, group: 2, dk: 64, dv: 64, teams: 2000, k: 500, suffix: 2, ties: true},
 	} {
@@ -34,6 +39,9 @@ func teamsCases() []testCase {
 		case s.logits > 0:
 			name += fmt.Sprintf(", logits %g", s.logits)
 		}
+		if s.f8 {
+			name += ", F8"
+		}
 		cs = append(cs, testCase{name, func(b *bench) { attendTeamsCase(b, s) }})
 	}
 	return cs
@@ -42,6 +50,7 @@ func teamsCases() []testCase {
 type teamsShape struct {
 	tokens, kv, group, dk, dv, teams, k, suffix int
 	prefix, ties                                bool
+	f8                                          bool // representatives
 	logits                                      float64
 }
 
@@ -53,6 +62,7 @@ func attendTeamsCase(b *bench, s teamsShape) {
 	scale := max(s.logits, 1) / math.Sqrt(float64(s.dk))
 	q, reps := b.normal(s.tokens*s.heads()*s.dk, 1), b.normal(s.kv*s.teams*s.dk, 1)
 	bias := b.teamBias(s, reps)
+	keys, reps := b.representatives(s.f8, reps, s.kv, s.teams, s.dk)
 	offsets, from := b.teamOffsets(s.kv, s.teams)
 	capacity := from + s.suffix + s.tokens + 1
 	d := b.decidedDraw(s, q, reps, bias, scale, from)
@@ -64,7 +74,7 @@ func attendTeamsCase(b *bench, s teamsShape) {
 	k := b.poisoned(used, s.dk)
 	a := device.TeamsArgs{
 		Out: b.blank("wide", device.F32, s.tokens, s.heads(), s.dv), Q: b.tensor("q", b.act(), q, s.tokens, s.heads(), s.dk),
-		K: b.tensor("k", b.act(), k, s.kv, capacity, s.dk), Reps: b.tensor("reps", b.act(), reps, s.kv, s.teams, s.dk),
+		K: b.tensor("k", b.act(), k, s.kv, capacity, s.dk), Reps: keys,
 		Bias: b.tensor("bias", device.F32, bias, s.kv, s.teams), Offsets: b.ints("offsets", offsets, s.kv, s.teams+1),
 		From: b.ints("from", []int{from}, 1), Scale: float32(scale), Drawn: s.k,
 		Draw: device.Draw{Seed: b.tensor("seed", device.U32, []float64{5, float64(d.seed)}, 2), Layer: teamsLayer, Pos: b.ints("pos", d.pos, s.tokens)},

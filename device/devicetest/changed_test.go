@@ -23,6 +23,7 @@ type changed struct {
 	attend            func(a device.AttendArgs) error
 	merge             func(dst *tensor, a, b device.Partial) error
 	route             func(a device.RouteArgs) error
+	quantize          func(dst, src *tensor) error
 	sampleTopK        func(a device.TopKArgs) error
 	sampleReplacement func(a device.ReplacementArgs) error
 	groupMass         func(phi, scores, offsets *tensor) error
@@ -46,7 +47,7 @@ func with(set func(c *changed)) *changed {
 		embed: k.Embed, rmsNorm: k.RMSNorm, linear: k.Linear, headLinear: k.HeadLinear, rotate: k.Rotate, swiGLU: k.SwiGLU,
 		normLinear: k.NormLinear, normSwiGLU: k.NormSwiGLU, rotateAppend: k.RotateAppend,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
-		merge: k.Merge, route: k.Route, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
+		merge: k.Merge, route: k.Route, quantize: k.Quantize, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
 		spreadCenters: k.SpreadCenters, nearest: k.Nearest, moveCenters: k.MoveCenters, divideTeams: k.DivideTeams, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
 		increment: k.Increment,
 	}
@@ -83,6 +84,7 @@ func (c *changed) PermuteRows(t, order *tensor, inv bool) error { return c.permu
 func (c *changed) Attend(a device.AttendArgs) error             { return c.attend(a) }
 func (c *changed) Merge(dst *tensor, a, b device.Partial) error { return c.merge(dst, a, b) }
 func (c *changed) Route(a device.RouteArgs) error               { return c.route(a) }
+func (c *changed) Quantize(dst, src *tensor) error              { return c.quantize(dst, src) }
 func (c *changed) SampleTopK(a device.TopKArgs) error           { return c.sampleTopK(a) }
 func (c *changed) SampleWithReplacement(a device.ReplacementArgs) error {
 	return c.sampleReplacement(a)

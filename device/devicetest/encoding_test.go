@@ -27,6 +27,28 @@ func TestHalfFloatsRoundTrip(t *testing.T) {
 	}
 }
 
+// Every E4M3 survives decoding and encoding; between two neighbours the nearer
+// wins, and halfway the even one; beyond the largest it is that.
+func TestFloat8(t *testing.T) {
+	for p := range 256 {
+		v := Decode(device.F8, []byte{byte(p)})
+		if got := Encode(device.F8, v)[0]; got != byte(p) && !(math.IsNaN(v[0]) && got&0x7F == 0x7F) {
+			t.Errorf("%02x is %v, which became %02x", p, v[0], got)
+		}
+	}
+	for p := range byte(0x7E) {
+		at := Decode(device.F8, []byte{p, p + 1, p + p%2})
+		middle := float32(at[0]+at[1]) / 2
+		in := []float64{float64(math.Nextafter32(middle, 0)), float64(middle), float64(math.Nextafter32(middle, 500))}
+		if got, want := rounded(device.F8, in), []float64{at[0], at[2], at[1]}; !slices.Equal(got, want) {
+			t.Errorf("%v rounded to %v, want %v", in, got, want)
+		}
+	}
+	if got := rounded(device.F8, []float64{1e9, -460, 448, 0x1p-10}); !slices.Equal(got, []float64{448, -448, 448, 0}) {
+		t.Errorf("beyond what E4M3 holds: %v", got)
+	}
+}
+
 // Between two neighbours the nearer wins, and halfway the even one.
 func TestBF16RoundsToNearestEven(t *testing.T) {
 	for p := range uint32(0x7F7F) { // all positive finite numbers but the last

@@ -49,6 +49,9 @@ func replacementMutants() []mutant {
 	masses := func(groupMass func(phi, scores, offsets *tensor) error) func(c *changed) {
 		return func(c *changed) { c.groupMass = groupMass }
 	}
+	quantized := func(quantize func(dst, src *tensor) error) func(c *changed) {
+		return func(c *changed) { c.quantize = quantize }
+	}
 	return []mutant{
 		{"SampleWithReplacement: another layer", draws(func(a *device.ReplacementArgs) { a.Draw.Layer++ })},
 		{"SampleWithReplacement: another position", draws(func(a *device.ReplacementArgs) { a.Draw.Pos = edited(a.Draw.Pos, plus(1)) })},
@@ -61,6 +64,31 @@ func replacementMutants() []mutant {
 			c.sampleReplacement = func(a device.ReplacementArgs) error {
 				s := math.Log(float64(a.Teams.Shape[2]))
 				return errors.Join(k.SampleWithReplacement(a), setEdited(a.LogC, func(_ int, v float64) float64 { return v - s }))
+			}
+		}},
+		{"Quantize: to 480", quantized(func(dst, src *tensor) error {
+			err := k.Quantize(dst, src)
+			f := dst.Scale.Index(1, 0)
+			return errors.Join(err, setEdited(f, times(448.0/480)))
+		})},
+		{"Quantize: halves away from zero", quantized(func(dst, src *tensor) error {
+			return k.Quantize(dst, edited(src, times(1+0x1p-20)))
+		})},
+		{"Quantize: the factor of the first head", quantized(func(dst, src *tensor) error {
+			err := k.Quantize(dst, src)
+			for h := range src.Shape[0] {
+				setNumber(dst.Scale, number(dst.Scale, 0, 0), h, 0)
+			}
+			return err
+		})},
+		{"Route: the factor of the first key head", func(c *changed) {
+			c.route = func(a device.RouteArgs) error {
+				if a.Reps.DType == device.F8 {
+					reps := *a.Reps
+					reps.Scale = reps.Scale.Index(0, 0).Repeat(0, reps.Shape[0])
+					a.Reps = &reps
+				}
+				return k.Route(a)
 			}
 		}},
 		{"GroupMass: the largest alone", masses(func(phi, scores, offsets *tensor) error {

@@ -46,6 +46,32 @@ func (kernels) Route(a device.RouteArgs) error {
 	return nil
 }
 
+func (kernels) Quantize(dst, src *device.Tensor) error {
+	for h := range src.Shape[0] {
+		top := 0.0
+		for i := range src.Shape[1] {
+			for _, v := range row(src, h, i) {
+				if special(v) {
+					top = math.NaN()
+				}
+				top = max(top, math.Abs(v))
+			}
+		}
+		factor := float64(float32(top / 448))
+		setNumber(dst.Scale, factor, h, 0)
+		for i := range src.Shape[1] {
+			elements := make([]float64, src.Shape[2])
+			for j, v := range row(src, h, i) {
+				if factor > 0 {
+					elements[j] = v / factor
+				}
+			}
+			setRow(dst, elements, h, i)
+		}
+	}
+	return nil
+}
+
 func (kernels) SampleWithReplacement(a device.ReplacementArgs) error {
 	seed := [2]uint32{uint32(number(a.Draw.Seed, 0)), uint32(number(a.Draw.Seed, 1))}
 	draws := a.Teams.Shape[2]

@@ -82,6 +82,19 @@ void KERNEL(widen_f16)(float *dst, const uint16_t *src, long n) {
   }
 }
 
+// The same for E4M3.
+void KERNEL(widen_f8)(float *dst, const uint8_t *src, long n) {
+  for (long i = 0; i < n; i++) {
+    uint32_t bits = (uint32_t)(src[i] & 0x7f) << 20, nan = 0x7fc00000, sign = (uint32_t)(src[i] & 0x80) << 24;
+    float x;
+    memcpy(&x, &bits, 4);
+    x *= 0x1p120f;
+    memcpy(&bits, &x, 4);
+    bits |= sign | ((src[i] & 0x7f) == 0x7f ? nan : 0);
+    memcpy(dst + i, &bits, 4);
+  }
+}
+
 void KERNEL(widen_i8)(float *dst, long ldd, const int8_t *src, long lds, const float *scale,
                       long rows, long n) {
   for (long t = 0; t < rows; t++, dst += ldd, src += lds)

@@ -104,6 +104,11 @@ func WidenF16(dst *float32, src unsafe.Pointer, count int) {
 	C.bk_widen_f16(f(dst), (*C.uint16_t)(src), n(count))
 }
 
+// WidenF8 converts E4M3 to float32.
+func WidenF8(dst *float32, src *byte, count int) {
+	C.bk_widen_f8(f(dst), (*C.uint8_t)(unsafe.Pointer(src)), n(count))
+}
+
 // WidenInt8 computes dst[t, i] = scale[t]·src[t, i]; ld is the distance between
 // rows of src.
 func WidenInt8(dst Matrix, src *int8, ld int, scale *float32, rows, width int) {

@@ -47,6 +47,7 @@ typedef struct {
   X(softmax, (float *x, long n), (x, n))                                                           \
   X(widen_bf16, (float *dst, const uint16_t *src, long n), (dst, src, n))                          \
   X(widen_f16, (float *dst, const uint16_t *src, long n), (dst, src, n))                           \
+  X(widen_f8, (float *dst, const uint8_t *src, long n), (dst, src, n))                             \
   /* dst[t, i] = scale[t] src[t, i] */                                                             \
   X(widen_i8,                                                                                      \
     (float *dst, long ldd, const int8_t *src, long lds, const float *scale, long rows, long n),    \
