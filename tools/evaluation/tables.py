@@ -60,6 +60,15 @@ def split(label):
     return re.sub(r" \(S \d+\)|, S \d+", "", label), budget[1]
 
 
+METHODS = ("dense", "santa", "santapp", "centroid", "uniform", "oracle")
+
+
+def by_method(cells):
+    """Lines of a method together, whatever the order of the files; a sort that keeps the rest."""
+    method = cells[0].split(" ")[0]
+    return METHODS.index(method) if method in METHODS else len(METHODS)
+
+
 def answers(files, pairs):
     tasks = [t for t in parse(merge(files, pairs)) if not t["tasks"].startswith("mean of")]
     head = ["attention", "S"]
@@ -71,6 +80,7 @@ def answers(files, pairs):
         for line in lines:
             row += [line["full score"], line["score %"], line["score % interval"], line["KV access %"]]
         rows.append(row)
+    rows.sort(key=by_method)
     out = f"\n{tasks[0]['tokens']} tokens, {' and '.join(t['prompts'] for t in tasks)} prompts\n\n{markdown(head, rows)}"
     if not pairs:
         return out
