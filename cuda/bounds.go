@@ -51,7 +51,7 @@ const (
 const violationSize = 4 * violationLen
 
 func newBounds(d *gpu) (*bounds, error) {
-	b := &bounds{gpu: d}
+	b := &bounds{gpu: d, trace: &device.Trace{}, operation: -1}
 	var err error
 	if b.found, err = driver.AllocHost(boundsHead); err != nil {
 		return nil, err

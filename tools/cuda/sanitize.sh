@@ -6,24 +6,24 @@
 #	tools/cuda/sanitize.sh [bounds|memcheck|racecheck|initcheck|synccheck] [cases]        # there
 #
 # bounds: kernels compiled with checks of their own, no tool; the others are tools of NVIDIA's compute-sanitizer. cases is
-# a pattern of case names (default: all). Processes side by side take the cases in turns; kernels are kept as by
-# gpu-test.sh, and logs are in $OUT.
+# a pattern of case names; without, bounds takes all, a tool those of operations, without the rules that launch a kernel
+# thousands of times. $PARTS processes side by side take the cases of a type in turns (the GPU runs one at a time, so many
+# do not help), for at most $LIMIT seconds. Kernels are kept as by gpu-test.sh, and logs are in $OUT.
 set -eu
 cd "$(dirname "$0")/../.."
 
 tool=${1:-bounds}
-cases=${2:-}
 root=$PWD
 out=${OUT:-$root/build/gpu/out}
 binary=${BINARY:-$root/build/gpu/cuda.test}
-parts=${PARTS:-7}
+parts=${PARTS:-3}
 limit=${LIMIT:-300}
 mkdir -p "$out" build/gpu/cache
 export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
 
-with=
+with= every='^[A-Z]'
 case $tool in
-bounds) suites='TestSuiteChecked/^F32$ TestSuiteChecked/^BF16$' ;;
+bounds) every='' suites='TestSuiteChecked/^F32$ TestSuiteChecked/^BF16$' ;;
 memcheck) suites='TestSuite/^F32_sync$ TestSuite/^BF16_sync$' ;;
 *) suites='TestSuite/^BF16_eager$' ;;
 esac
@@ -32,6 +32,7 @@ if [ "$tool" != bounds ]; then
 	with="$with --tool $tool --error-exitcode 9 --print-limit 20"
 fi
 
+cases=${2:-$every}
 cd cuda
 start=$(date +%s)
 for suite in $suites; do
@@ -56,5 +57,5 @@ grep -h -A 6 -E '_test.go:|suite.go:' "$out/$tool.log" | grep -v -E '^ *---|^===
 grep -h -A 4 -E '^=+ (Invalid|Error|Warning|Uninit|Barrier|Race|Program hit|Target)' "$out/$tool.log" | cut -c 1-240 | sort | uniq -c | sort -rn | head -n 60 || true
 grep -h 'ERROR SUMMARY' "$out/$tool.log" | sort | uniq -c || true
 failed=$(grep -h -E '^exit [1-9]' "$out/$tool.log" | wc -l)
-echo "$tool: $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") cases passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
+echo "$tool: $(grep -c -E '^=== RUN +[^/]+/[^/]+/' "$out/$tool.log") cases begun, $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
 [ "$failed" = 0 ]
