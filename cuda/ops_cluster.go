@@ -273,32 +273,46 @@ func (k *kernels) spreadBF16(a device.SpreadArgs, shared int) error {
 }
 
 type divideArgs struct {
-	x                                             vec
-	parent                                        mat
-	count                                         vec
-	reps, logn, offsets, slots                    mat
-	order, start, begin, cursor, owner, bad, near vec
-	n, d, parents, most, teams, problems          int32
+	x                                                   vec
+	parent                                              mat
+	count                                               vec
+	reps, logn, offsets, slots                          mat
+	order, start, begin, cursor, owner, bad, left, near vec
+	n, d, parents, most, teams, problems                int32
 }
+
+// fewMembers is the most members of a parent that kernels/divide_few.cu takes.
+const fewMembers = 16
 
 // DivideTeams implements device.Kernels.
 func (k *kernels) DivideTeams(a device.DivideArgs) error {
 	problems, n, d := a.X.Problems(), a.Parent.Shape[1], a.X[0].Shape[2]
 	c := k.call("divide").as("SRC", a.X[0].DType).set("VEC", min(8, vectorOf(16/a.X[0].DType.Size(), a.X...)))
 	global, shared := cursors(a.Parents, problems)
-	s := c.scratch(rowSetSize*problems, 4*problems*n, 4*problems*(a.Parents+1), 4*problems*(a.Parents+1), global, 4*problems*n, 4*problems, 8*problems*n)
+	few := k.card.capability >= 80 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && vectorOf(8, a.X...) == 8
+	left := 0
+	if few {
+		left = 4 * problems * a.Parents
+	}
+	s := c.scratch(rowSetSize*problems, 4*problems*n, 4*problems*(a.Parents+1), 4*problems*(a.Parents+1), global, 4*problems*n, 4*problems, left, 8*problems*n)
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
 	args := divideArgs{
 		s[0], c.mat(a.Parent), c.vec(a.Teams), c.mat(a.Reps), c.mat(a.LogN), c.mat(a.Offsets), c.mat(a.Slots),
-		s[1], s[2], s[3], orNone(s[4], global), s[5], s[6], s[7],
+		s[1], s[2], s[3], orNone(s[4], global), s[5], s[6], orNone(s[7], left), s[8],
 		int32(n), int32(d), int32(a.Parents), int32(a.Most), int32(a.Reps.Shape[1]), int32(problems),
 	}
 	if err := launch(c, "group", blocks(problems, 1024), shared, &args); err != nil {
 		return err
 	}
-	if err := launch(c, "divide", driver.Grid{X: ceil(a.Parents, 8), Y: problems, Z: 1, Threads: threads}, 8*8*d, &args); err != nil {
+	parents := driver.Grid{X: ceil(a.Parents, 8), Y: problems, Z: 1, Threads: threads}
+	if few {
+		if err := launch(k.call("divide_few").as("SRC", device.BF16).set("D", d), "divide_few", parents, 8*(fewMembers*2*(d+16)+4*d), &args); err != nil {
+			return err
+		}
+	}
+	if err := launch(c, "divide", parents, 8*8*d, &args); err != nil {
 		return err
 	}
 	return launch(c, "count", blocks(ceil(problems, threads), threads), 0, &args)

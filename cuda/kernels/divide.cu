@@ -7,32 +7,16 @@
 // ints, unless cursor [problems, parents] is given. Then divide: grid (8
 // parents, problems), 256 threads, a warp a parent, two lanes a member; dynamic
 // shared memory: 8·d doubles. Then count: one thread a problem.
+// Between group and divide, kernels/divide_few.cu may have done what it can: left
+// [problems, parents] then says which parents it left.
 // parent, slots [problems, n]; reps, logn [problems, teams], offsets [problems,
 // teams+1]; order, owner, near [problems, n]; start, begin [problems, parents+1];
 // bad [problems], the lowest row that is not finite.
-#include "group.cuh"
+#include "divide.cuh"
 
-#define WARPS 8
-#define PAIR 16 // members at once
 #define SOME (VEC < 4 ? VEC : 4) // columns that a lane averages at once
 #define AHEAD 8 // rows under way for that
 
-struct Args {
-	const Mat<const SRC> *x;
-	Mat<const int> parent;
-	int *count;
-	Mat<int> reps;
-	Mat<float> logn;
-	Mat<int> offsets, slots;
-	int *order, *start, *begin, *cursor, *owner, *bad;
-	double *near;
-	int n, d, parents, most, teams, problems;
-};
-
-// Numbers as float64 times 1/SCALE: of bf16 the bits alone are moved.
-#define SCALE (sizeof(SRC) == 2 ? 0x1p896 : 1.)
-__device__ inline double scaled(float x) { return x; }
-__device__ inline double scaled(bf16 x) { return __hiloint2double((int)((u32)x.bits << 16) >> 3 & 0x8fffffff, 0); }
 __device__ inline double minus(SRC x, double y) { return __dsub_rn(scaled(x) * SCALE, y); }
 __device__ inline double minus(SRC x, SRC y) { return __dsub_rn(scaled(x), scaled(y)) * SCALE; }
 
@@ -165,7 +149,7 @@ KERNEL divide(PARAM)
 		return;
 	const int *start = a.start + p * (i64)(a.parents + 1);
 	int from = start[parent], n = start[parent + 1] - from, team = a.begin[p * (i64)(a.parents + 1) + parent];
-	if (n == 0)
+	if (n == 0 || a.left && !a.left[p * (i64)a.parents + parent])
 		return;
 	const Mat<const SRC> rows = a.x[p];
 	const int *members = a.order + p * (i64)a.n + from;
