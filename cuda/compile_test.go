@@ -101,14 +101,14 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 		RoPE: device.RoPE{InvFreq: f(m.dk / 2), Scale: 1}, Keys: k, Values: v, Slots: i(m.keyHeads, 8)})
 	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
 		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Turned: x(tokens, m.heads, m.dk/4), Keys: x(1, 4096, m.dk)})
-	ops.PermuteRows(k, i(m.keyHeads, 32), false)
+	ops.PermuteRows(k, i(m.keyHeads, 32), false, 0)
+	ops.PermuteRows(k, i(m.keyHeads, 32), false, 16)
 	keys := p.tensor(device.F8, m.keyHeads, teams, m.dk)
 	keys.Scale = f(m.keyHeads).Repeat(1, teams)
 	ops.Quantize(keys, x(m.keyHeads, teams, m.dk))
 	ops.Copy(keys, keys)
 	p.issueAttention(ops, x, m, tokens)
-	ops.GatherRows(x(tokens, hidden), x(teams, hidden), pos)
-	ops.GatherRows(x(8000, m.dk), x(teams, m.dk), i(8000))
+	ops.GatherRows(x(m.keyHeads, teams, m.dk), k, i(m.keyHeads, teams))
 	sets := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
 	heads, width := m.keyHeads, min(m.dk, 512)
 	ops.SpreadCenters(device.SpreadArgs{Chosen: i(heads, 16), Near: f(heads, 256), Pot: f(heads), X: sets, IDs: i(256), Words: p.tensor(device.U32, 16, 4, 2), To: 16})
@@ -306,7 +306,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16"}
+var fast = []string{"gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

@@ -18,39 +18,37 @@ type rowsArgs struct {
 }
 
 // Embed implements device.Kernels.
-func (k *kernels) Embed(dst, table, ids *device.Tensor) error { return k.GatherRows(dst, table, ids) }
-
-// GatherRows implements device.Kernels.
-func (k *kernels) GatherRows(dst, src, ids *device.Tensor) error {
-	if dst.DType == src.DType && dst.Shape[0] >= manyRows {
-		return k.gatherMany(dst, src, ids)
+func (k *kernels) Embed(dst, table, ids *device.Tensor) error {
+	if n := dst.Shape[0]; dst.DType == table.DType && n >= manyRows {
+		return k.GatherRows(dst.Unflatten(0, 1, n), table.Unflatten(0, 1, table.Shape[0]), ids.Unflatten(0, 1, n))
 	}
-	c := k.call("rows").as("DST", dst.DType).as("SRC", src.DType)
-	args := rowsArgs{c.mat(dst), c.mat(src), c.vec(ids), int32(dst.Shape[1]), int32(src.Shape[0])}
-	if src.Shape[0] == 0 && dst.Shape[0] > 0 {
-		return fmt.Errorf("%v has no rows", src)
+	c := k.call("rows").as("DST", dst.DType).as("SRC", table.DType)
+	args := rowsArgs{c.mat(dst), c.mat(table), c.vec(ids), int32(dst.Shape[1]), int32(table.Shape[0])}
+	if table.Shape[0] == 0 && dst.Shape[0] > 0 {
+		return fmt.Errorf("%v has no rows", table)
 	}
 	return launch(c, "gather_rows", k.early(blocks(dst.Shape[0], threads)), 0, &args)
 }
 
 type gatherArgs struct {
-	dst, src            mat
-	ids                 vec
+	dst, src            cube
+	ids                 mat
 	n, limit, rows, pad int32
 }
 
 // manyRows are enough to fill a card piece by piece.
 const manyRows = 512
 
-func (k *kernels) gatherMany(dst, src, ids *device.Tensor) error {
+// GatherRows implements device.Kernels.
+func (k *kernels) GatherRows(dst, src, ids *device.Tensor) error {
 	vector := vectorOf(16/dst.DType.Size(), dst, src)
 	c := k.call("gather").as("DST", dst.DType).set("VEC", vector)
-	rows, n := dst.Shape[0], dst.Shape[1]
-	args := gatherArgs{c.mat(dst), c.mat(src), c.vec(ids), int32(n), int32(src.Shape[0]), int32(rows), 0}
-	if src.Shape[0] == 0 {
+	heads, rows, n := dst.Shape[0], dst.Shape[1], dst.Shape[2]
+	args := gatherArgs{c.cube(dst), c.cube(src), c.mat(ids), int32(n), int32(src.Shape[1]), int32(rows), 0}
+	if src.Shape[1] == 0 && rows > 0 {
 		return fmt.Errorf("%v has no rows", src)
 	}
-	return launch(c, "gather", blocks(ceil(rows*n/vector, piecesABlock), threads), 0, &args)
+	return launch(c, "gather", driver.Grid{X: ceil(rows*n/vector, piecesABlock), Y: heads, Z: 1, Threads: threads}, 0, &args)
 }
 
 type normArgs struct {
@@ -192,15 +190,19 @@ type permuteArgs struct {
 const piecesABlock = 4 * threads
 
 // PermuteRows implements device.Kernels.
-func (k *kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
+func (k *kernels) PermuteRows(t, order *device.Tensor, inverse bool, within int) error {
 	heads, n, d := t.Shape[0], order.Shape[1], t.Shape[2]
 	vector := vectorOf(16/t.DType.Size(), t)
 	c := k.call("permute").as("DST", t.DType).set("VEC", vector)
-	args := permuteArgs{c.cube(t), c.scratch(heads * n * d * t.DType.Size())[0], c.mat(order), int32(d), int32(n), 0, 0}
+	args := permuteArgs{t: c.cube(t), order: c.mat(order), d: int32(d), n: int32(n)}
 	if inverse {
 		args.inverse = 1
 	}
 	grid := driver.Grid{X: ceil(n*d/vector, piecesABlock), Y: heads, Z: 1, Threads: threads}
+	if within > 0 && piecesABlock%(within*d/vector) == 0 { // a block has whole blocks of rows
+		return launch(c, "exchange", grid, 0, &args)
+	}
+	args.copy = c.scratch(heads * n * d * t.DType.Size())[0]
 	if err := launch(c, "pack", grid, 0, &args); err != nil {
 		return err
 	}

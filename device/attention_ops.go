@@ -16,14 +16,16 @@ func (o *Ops) Append(cache, rows, pos, slots *Tensor) {
 // PermuteRows reorders the first n rows of every head in place: row i becomes
 // the former row order[h, i]; with inverse, the former row i goes to
 // order[h, i]. t [heads, capacity, d]; order I32 [heads, n], a permutation of
-// 0…n−1 for each head.
-func (o *Ops) PermuteRows(t, order *Tensor, inverse bool) {
-	c := o.begin("PermuteRows", inverse)
+// 0…n−1 for each head. Where within is not 0, every row stays in its block of so
+// many rows, which spares a device a copy.
+func (o *Ops) PermuteRows(t, order *Tensor, inverse bool, within int) {
+	c := o.begin("PermuteRows", inverse, within)
 	d := c.dims("t", t, real, 3)
 	n := c.dims("order", order, i32, 2)[1]
 	c.arg("order", order, i32, d[0], -1)
 	c.require(n <= d[1], "order has %d rows, t %d", n, d[1])
-	c.run(func(k Kernels) error { return k.PermuteRows(t, order, inverse) })
+	c.require(within >= 0, "rows stay within blocks of %d", within)
+	c.run(func(k Kernels) error { return k.PermuteRows(t, order, inverse, within) })
 }
 
 // Attend is exact attention of every token over the rows from ≤ j ≤ pos[t]:
@@ -160,13 +162,13 @@ func (o *Ops) AttendSelected(a SelectedArgs) {
 	c.run(func(kn Kernels) error { return kn.AttendSelected(a) })
 }
 
-// GatherRows writes dst[i] = src[ids[i]]. dst [n, d]; src [rows, d], same
-// type; ids I32 [n].
+// GatherRows writes dst[h, i] = src[h, ids[h, i]]. dst [heads, n, d]; src [heads,
+// rows, d], same type; ids I32 [heads, n].
 func (o *Ops) GatherRows(dst, src, ids *Tensor) {
 	c := o.begin("GatherRows")
-	d := c.dims("dst", dst, real, 2)
-	c.arg("src", src, real, -1, d[1])
-	c.arg("ids", ids, i32, d[0])
+	d := c.dims("dst", dst, real, 3)
+	c.arg("src", src, real, d[0], -1, d[2])
+	c.arg("ids", ids, i32, d[0], d[1])
 	c.require(c.err != nil || dst.DType == src.DType, "%v and %v differ in type", src, dst)
 	c.run(func(k Kernels) error { return k.GatherRows(dst, src, ids) })
 }

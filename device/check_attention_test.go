@@ -22,10 +22,11 @@ func TestAppend(t *testing.T) {
 
 func TestPermuteRows(t *testing.T) {
 	check(t, []checked{
-		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 2, 9), true) }, ``},
-		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 2, 10), true) }, `PermuteRows: order has 10 rows, t 9`},
-		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 1, 9), true) }, `PermuteRows: order is order I32[1 9], want shape [2 ?]`},
-		{func(o *device.Ops) { o.PermuteRows(b16("t", 9, 8), i32("order", 2, 9), true) }, `PermuteRows: t is t BF16[9 8], want shape [? ? ?]`},
+		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 2, 9), true, 0) }, ``},
+		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 2, 10), true, 0) }, `PermuteRows: order has 10 rows, t 9`},
+		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 1, 9), true, 0) }, `PermuteRows: order is order I32[1 9], want shape [2 ?]`},
+		{func(o *device.Ops) { o.PermuteRows(b16("t", 2, 9, 8), i32("order", 2, 9), true, -4) }, `PermuteRows: rows stay within blocks of -4`},
+		{func(o *device.Ops) { o.PermuteRows(b16("t", 9, 8), i32("order", 2, 9), true, 0) }, `PermuteRows: t is t BF16[9 8], want shape [? ? ?]`},
 	})
 }
 
@@ -151,10 +152,10 @@ func TestAttendSelected(t *testing.T) {
 
 func TestGatherRows(t *testing.T) {
 	check(t, []checked{
-		{func(o *device.Ops) { o.GatherRows(b16("dst", 2, 8), b16("src", 9, 8), i32("ids", 2)) }, ``},
-		{func(o *device.Ops) { o.GatherRows(b16("dst", 2, 8), b16("src", 9, 7), i32("ids", 2)) }, `GatherRows: src is src BF16[9 7], want shape [? 8]`},
-		{func(o *device.Ops) { o.GatherRows(b16("dst", 2, 8), b16("src", 9, 8), i32("ids", 3)) }, `GatherRows: ids is ids I32[3], want shape [2]`},
-		{func(o *device.Ops) { o.GatherRows(b16("dst", 2, 8), f32("src", 9, 8), i32("ids", 2)) }, `GatherRows: src F32[9 8] and dst BF16[2 8] differ in type`},
+		{func(o *device.Ops) { o.GatherRows(b16("dst", 3, 2, 8), b16("src", 3, 9, 8), i32("ids", 3, 2)) }, ``},
+		{func(o *device.Ops) { o.GatherRows(b16("dst", 3, 2, 8), b16("src", 3, 9, 7), i32("ids", 3, 2)) }, `GatherRows: src is src BF16[3 9 7], want shape [3 ? 8]`},
+		{func(o *device.Ops) { o.GatherRows(b16("dst", 3, 2, 8), b16("src", 3, 9, 8), i32("ids", 1, 2)) }, `GatherRows: ids is ids I32[1 2], want shape [3 2]`},
+		{func(o *device.Ops) { o.GatherRows(b16("dst", 3, 2, 8), f32("src", 3, 9, 8), i32("ids", 3, 2)) }, `GatherRows: src F32[3 9 8] and dst BF16[3 2 8] differ in type`},
 	})
 }
 

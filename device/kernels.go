@@ -20,7 +20,7 @@ type Kernels interface {
 	RotateAppend(a RotateAppendArgs) error
 
 	Append(cache, rows, pos, slots *Tensor) error
-	PermuteRows(t, order *Tensor, inverse bool) error
+	PermuteRows(t, order *Tensor, inverse bool, within int) error
 
 	Attend(a AttendArgs) error
 	Merge(dst *Tensor, a, b Partial) error

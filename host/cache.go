@@ -37,7 +37,7 @@ func slotOf(slots *device.Tensor, h int, pos int32) int32 {
 
 // PermuteRows implements device.Kernels. It follows the cycles of the
 // permutation with one row of scratch.
-func (k *hostKernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
+func (k *hostKernels) PermuteRows(t, order *device.Tensor, inverse bool, within int) error {
 	if ok, err := k.start(outputs{t}, order); !ok {
 		return err
 	}
@@ -45,7 +45,7 @@ func (k *hostKernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
 	failed := make([]error, order.Shape[0])
 	k.pool.run(order.Shape[0], func(_, h int) {
 		from := row[int32](order, h)
-		done, err := permutation(from)
+		done, err := permutation(from, within)
 		if err != nil {
 			failed[h] = fmt.Errorf("head %d: %w", h, err)
 			return
@@ -67,12 +67,16 @@ func (k *hostKernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
 	return errors.Join(failed...)
 }
 
-// permutation checks that order holds 0 … n−1 once each, and returns n false.
-func permutation(order []int32) ([]bool, error) {
+// permutation checks that order holds 0 … n−1 once each, in blocks of within
+// where that is not 0, and returns n false.
+func permutation(order []int32, within int) ([]bool, error) {
 	seen := make([]bool, len(order))
 	for i, j := range order {
 		if j < 0 || int(j) >= len(order) || seen[j] {
 			return nil, fmt.Errorf("order[%d] = %d is not a permutation of %d rows", i, j, len(order))
+		}
+		if within > 0 && i/within != int(j)/within {
+			return nil, fmt.Errorf("order[%d] = %d is outside its block of %d rows", i, j, within)
 		}
 		seen[j] = true
 	}

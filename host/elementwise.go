@@ -27,7 +27,12 @@ func (k *hostKernels) Embed(dst, table, ids *device.Tensor) error {
 
 // GatherRows implements device.Kernels.
 func (k *hostKernels) GatherRows(dst, src, ids *device.Tensor) error {
-	return k.gather(dst, src, ids, "row")
+	for h := range dst.Shape[0] {
+		if err := k.gather(dst.Index(0, h), src.Index(0, h), ids.Index(0, h), "row"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *hostKernels) gather(dst, table, ids *device.Tensor, what string) error {

@@ -56,6 +56,7 @@ type Layer struct {
 	queries      *device.Tensor   // as many as there is room for
 	lastK, lastV *device.Tensor   // [kv heads, 1, d]: the last prompt row as prefilled
 	moved        []*device.Tensor // K and V, as far as their rows lie by Slots
+	within       int              // blocks of so many rows that Move kept rows in; 0: none
 	mapped       bool             // Slots are, or may be, other than in token order
 }
 
@@ -91,15 +92,22 @@ type Cache struct {
 // New makes an empty cache for capacity tokens. Close frees it.
 func New(dev device.Device, specs []Spec, capacity int) (*Cache, error) {
 	c := &Cache{Capacity: capacity, dev: dev, owned: device.Owner{Dev: dev}}
+	if err := c.open(specs); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("cache of %d tokens: %w", capacity, err)
+	}
+	return c, nil
+}
+
+func (c *Cache) open(specs []Spec) error {
 	for i, s := range specs {
 		l, err := c.newLayer(i, s)
 		if err != nil {
-			c.Close()
-			return nil, fmt.Errorf("cache of %d tokens: %w", capacity, err)
+			return err
 		}
 		c.Layers = append(c.Layers, l)
 	}
-	return c, nil
+	return c.resetSlots(c.Layers)
 }
 
 func (c *Cache) newLayer(i int, s Spec) (*Layer, error) {
@@ -118,7 +126,7 @@ func (c *Cache) newLayer(i int, s Spec) (*Layer, error) {
 	if s.ValueIsKeyPrefix {
 		l.V = l.K.Slice(2, 0, s.ValueDim)
 	}
-	return l, c.resetSlots(l)
+	return l, nil
 }
 
 // KeepQueries makes room for the queries of so many tokens and query heads.
@@ -197,22 +205,22 @@ func (c *Cache) Permute(layer int, order [][]int32) error {
 	if err := device.Write(c.dev, t, slots); err != nil {
 		return err
 	}
-	return c.Move(layer, t)
+	return c.Move(layer, t, 0)
 }
 
 // Move is Permute by the slot of each position, I32 [kv heads, frozen], which a
-// GPU does not check.
-func (c *Cache) Move(layer int, slots *device.Tensor) error {
+// GPU does not check. Where within is not 0, rows stay in their blocks of so many.
+func (c *Cache) Move(layer int, slots *device.Tensor, within int) error {
 	l := c.Layers[layer]
 	if len(l.moved) > 0 {
 		return fmt.Errorf("cache: layer %d is already permuted", layer)
 	}
-	l.mapped = true
+	l.mapped, l.within = true, within
 	if err := c.dev.Run(func(ops *device.Ops) { ops.Copy(c.frozenSlots(l), slots) }); err != nil {
 		return fmt.Errorf("cache: layer %d: %w", layer, err)
 	}
 	for _, t := range l.rows() {
-		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), true) }); err != nil {
+		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), true, within) }); err != nil {
 			return fmt.Errorf("cache: layer %d: %w", layer, err)
 		}
 		l.moved = append(l.moved, t)
@@ -241,21 +249,21 @@ func invert(slots, order []int32) error {
 // another method starts from what prefill left. Rows beyond the prompt are
 // forgotten.
 func (c *Cache) Thaw() error {
+	var mapped []*Layer
 	for _, l := range c.Layers {
 		for len(l.moved) > 0 {
 			t := l.moved[len(l.moved)-1]
-			if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), false) }); err != nil {
+			if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), false, l.within) }); err != nil {
 				return err
 			}
 			l.moved = l.moved[:len(l.moved)-1]
 		}
-		if !l.mapped {
-			continue
+		if l.mapped {
+			mapped = append(mapped, l)
 		}
-		if err := c.resetSlots(l); err != nil {
-			return err
-		}
-		l.mapped = false
+	}
+	if err := c.resetSlots(mapped); err != nil {
+		return err
 	}
 	n := c.frozen
 	if n == 0 {
@@ -287,14 +295,33 @@ func (c *Cache) Close() {
 	c.Layers = nil
 }
 
-func (c *Cache) resetSlots(l *Layer) error {
-	return device.Write(c.dev, l.Slots, identity(l.KVHeads, c.Capacity))
-}
-
-func identity(heads, n int) []int32 {
-	slots := make([]int32, heads*n)
-	for i := range slots {
-		slots[i] = int32(i % n)
+// resetSlots has layers' rows lie in token order.
+func (c *Cache) resetSlots(layers []*Layer) error {
+	if len(layers) == 0 {
+		return nil
 	}
-	return slots
+	order := make([]int32, c.Capacity)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	t, err := c.dev.New("cache.order", device.I32, c.Capacity)
+	if err != nil {
+		return err
+	}
+	defer c.dev.Free(t)
+	if err := device.Write(c.dev, t, order); err != nil {
+		return err
+	}
+	err = c.dev.Run(func(ops *device.Ops) {
+		for _, l := range layers {
+			ops.Copy(l.Slots, t.Repeat(0, l.KVHeads))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range layers {
+		l.mapped = false
+	}
+	return nil
 }

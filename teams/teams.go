@@ -62,6 +62,7 @@ type Teams struct {
 	LogN    *device.Tensor // F32 [heads, most]: natural log of its size, −Inf beyond the last
 	Offsets *device.Tensor // I32 [heads, most+1]: team g has the places offsets[g] … offsets[g+1]−1
 	Slots   *device.Tensor // I32 [heads, n]: the place of each row: by team, then by token
+	Within  int            // places stay in their rows' blocks of so many rows; 0: they need not
 	owned   device.Owner
 }
 
@@ -141,6 +142,7 @@ func (t *Teams) group(ctx context.Context, x device.RowSets, describe Describe, 
 			return err
 		}
 		defer dev.Free(parent)
+		t.Within = cfg.ParentSize // as teams lie parent after parent
 		return t.divide(x, parent.Repeat(0, heads), kind.Most(n, cfg.ParentSize), cfg.Representatives)
 	}
 	parent, err := dev.New("teams.parents", device.I32, heads, n)

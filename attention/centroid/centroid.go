@@ -144,6 +144,13 @@ func New(dev device.Device, cache *kvcache.Cache, c Clusters, cfg Config) (*samp
 	}
 	return sampled.New(dev, cache, c.Teams, sampled.Config{
 		Name: "centroid", Drawn: cfg.Budget / cfg.Block, Seed: cfg.Seed, BeyondPaper: cfg.BeyondPaper, Exact: cfg.Covers(c.rows), SampleAlways: cfg.SampleAlways,
-		Keys: func(dst, _ *device.Tensor, head int) error { return device.WriteFloats(dev, dst, c.means[head]) },
+		Keys: func(dst, _ *device.Tensor, first int) error {
+			for h := range dst.Shape[0] {
+				if err := device.WriteFloats(dev, dst.Index(0, h).Slice(0, 0, c.Count[first+h]), c.means[first+h]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 	})
 }

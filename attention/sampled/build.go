@@ -14,10 +14,11 @@ type Config struct {
 	Name  string // of the method
 	Drawn int    // K: groups drawn by a query head
 	Score Score
-	// Keys, with ByKey, writes the keys that score the groups of a head, counted
-	// over the layers that are sampled, into dst [groups, dk], while its rows […, dk]
-	// are in token order.
-	Keys   func(dst, rows *device.Tensor, head int) error
+	// Keys, with ByKey, writes the keys that score the groups of a layer's heads into
+	// dst [heads, groups, dk], while their rows [heads, …, dk] are in token order. The
+	// first head is counted over the layers that are sampled; what a head has beyond
+	// its last group is any number.
+	Keys   func(dst, rows *device.Tensor, first int) error
 	KeysF8 bool // keep the keys that score the groups as F8 with a factor a head
 	Heads  int  // query heads, with ByMass
 	Seed   uint64
@@ -122,12 +123,12 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 	if err != nil {
 		return err
 	}
-	var wide device.Owner // of a head's keys before they become F8
+	var wide device.Owner // of a layer's keys before they become F8
 	wide.Dev = b.dev
 	defer wide.Free()
 	var whole *device.Tensor
 	if b.cfg.KeysF8 {
-		if whole = wide.New(b.cfg.Name+".wide_keys", b.dev.DType(), 1, most, b.spec.KeyDim); wide.Err() != nil {
+		if whole = wide.New(b.cfg.Name+".wide_keys", b.dev.DType(), b.spec.KVHeads, most, b.spec.KeyDim); wide.Err() != nil {
 			return wide.Err()
 		}
 	}
@@ -156,13 +157,11 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 		}
 		b.layers[i] = l
 		if b.cfg.Score == ByKey {
-			for h := range kv.KVHeads {
-				if err := b.keep(l.keys.Slice(0, h, h+1).Slice(1, 0, t.Count[from+h]), whole, kv.K.Index(0, h), from+h); err != nil {
-					return fmt.Errorf("layer %d, key head %d: %w", i, h, err)
-				}
+			if err := b.keep(l.keys, whole, kv.K, t.Count[from:to], from); err != nil {
+				return fmt.Errorf("layer %d: %w", i, err)
 			}
 		}
-		if err := cache.Move(i, t.Slots.Slice(0, from, to)); err != nil {
+		if err := cache.Move(i, t.Slots.Slice(0, from, to), t.Within); err != nil {
 			return err
 		}
 		from = to
@@ -170,17 +169,21 @@ func (b *Backend) addGroups(cache *kvcache.Cache, t *teams.Teams, most int) erro
 	return nil
 }
 
-// keep writes the keys of a head into dst [1, groups, dk], by way of whole where
-// dst is F8.
-func (b *Backend) keep(dst, whole, rows *device.Tensor, head int) error {
+// keep writes the keys of a layer's heads, which have so many groups each, into dst
+// [heads, groups, dk], by way of whole where dst is F8.
+func (b *Backend) keep(dst, whole, rows *device.Tensor, groups []int, first int) error {
 	if whole == nil {
-		return b.cfg.Keys(dst.Index(0, 0), rows, head)
+		return b.cfg.Keys(dst, rows, first)
 	}
-	whole = whole.Slice(1, 0, dst.Shape[1])
-	if err := b.cfg.Keys(whole.Index(0, 0), rows, head); err != nil {
+	if err := b.cfg.Keys(whole, rows, first); err != nil {
 		return err
 	}
-	return b.dev.Run(func(ops *device.Ops) { ops.Quantize(dst, whole) })
+	return b.dev.Run(func(ops *device.Ops) {
+		for h, n := range groups {
+			own := func(t *device.Tensor) *device.Tensor { return t.Slice(0, h, h+1).Slice(1, 0, n) }
+			ops.Quantize(own(dst), own(whole))
+		}
+	})
 }
 
 // newKeys makes room for the keys that groups are scored by, [heads, most, dk]:

@@ -69,8 +69,8 @@ func New(dev device.Device, cache *kvcache.Cache, t Teams, cfg Config) (*sampled
 		return nil, err
 	}
 	s.KeysF8 = cfg.RepsF8
-	s.Keys = func(dst, rows *device.Tensor, head int) error {
-		ids := t.Reps.Index(0, head).Slice(0, 0, dst.Shape[0])
+	s.Keys = func(dst, rows *device.Tensor, first int) error {
+		ids := t.Reps.Slice(0, first, first+dst.Shape[0]).Slice(1, 0, dst.Shape[1])
 		return dev.Run(func(ops *device.Ops) { ops.GatherRows(dst, rows, ids) })
 	}
 	return sampled.New(dev, cache, t.Teams, s)

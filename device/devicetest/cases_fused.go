@@ -157,7 +157,7 @@ func rotateAppend(b *bench, s placeShape) {
 		b.want("turned", a.Turned, tol)
 	}
 	if s.mapped > 0 {
-		a.Slots = b.ints("slots", b.permutations(s.kv, s.mapped), s.kv, s.mapped)
+		a.Slots = b.ints("slots", b.permutations(s.kv, s.mapped, 0), s.kv, s.mapped)
 	}
 	b.want("rows", all, tol)
 	b.want("keys", a.Keys, tol)

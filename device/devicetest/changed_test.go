@@ -19,7 +19,7 @@ type changed struct {
 	normSwiGLU        func(dst, gateUp, h, x *tensor, n device.Norm, w device.Weight) error
 	rotateAppend      func(a device.RotateAppendArgs) error
 	append            func(cache, rows, pos, slots *tensor) error
-	permuteRows       func(t, order *tensor, inverse bool) error
+	permuteRows       func(t, order *tensor, inverse bool, within int) error
 	attend            func(a device.AttendArgs) error
 	merge             func(dst *tensor, a, b device.Partial) error
 	route             func(a device.RouteArgs) error
@@ -80,7 +80,9 @@ func (c *changed) RotateAppend(a device.RotateAppendArgs) error { return c.rotat
 func (c *changed) Append(cache, rows, pos, slots *tensor) error {
 	return c.append(cache, rows, pos, slots)
 }
-func (c *changed) PermuteRows(t, order *tensor, inv bool) error { return c.permuteRows(t, order, inv) }
+func (c *changed) PermuteRows(t, order *tensor, inverse bool, within int) error {
+	return c.permuteRows(t, order, inverse, within)
+}
 func (c *changed) Attend(a device.AttendArgs) error             { return c.attend(a) }
 func (c *changed) Merge(dst *tensor, a, b device.Partial) error { return c.merge(dst, a, b) }
 func (c *changed) Route(a device.RouteArgs) error               { return c.route(a) }

@@ -14,7 +14,7 @@ func cacheMutants() []mutant {
 			c.append = func(cache, rows, pos, _ *tensor) error { return k.Append(cache, rows, pos, nil) }
 		}},
 		{"PermuteRows: never inverse", func(c *changed) {
-			c.permuteRows = func(t, order *tensor, _ bool) error { return k.PermuteRows(t, order, false) }
+			c.permuteRows = func(t, order *tensor, _ bool, within int) error { return k.PermuteRows(t, order, false, within) }
 		}},
 		{"PermuteRows: in place without a copy", func(c *changed) { c.permuteRows = permuteCarelessly }},
 	}
@@ -109,7 +109,7 @@ func selectMutants() []mutant {
 }
 
 // permuteCarelessly overwrites rows that are still to be moved.
-func permuteCarelessly(t, order *tensor, inverse bool) error {
+func permuteCarelessly(t, order *tensor, inverse bool, _ int) error {
 	for h := range order.Shape[0] {
 		for i := range order.Shape[1] {
 			j := integer(order, h, i)

@@ -26,7 +26,7 @@ func (kernels) Append(cache, rows, pos, slots *device.Tensor) error {
 	return nil
 }
 
-func (kernels) PermuteRows(t, order *device.Tensor, inverse bool) error {
+func (kernels) PermuteRows(t, order *device.Tensor, inverse bool, _ int) error {
 	for h := range order.Shape[0] {
 		n := order.Shape[1]
 		former := make([][]byte, n)

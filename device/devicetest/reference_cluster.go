@@ -8,7 +8,12 @@ import (
 )
 
 func (kernels) GatherRows(dst, src, ids *device.Tensor) error {
-	return kernels{}.gather(dst, src, ids)
+	for h := range dst.Shape[0] {
+		if err := (kernels{}).gather(dst.Index(0, h), src.Index(0, h), ids.Index(0, h)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // problem is the rows of one problem, [n][d].
