@@ -28,9 +28,6 @@ func selectCases() []testCase {
 		add(func(b *bench) { route(b, s) }, "Route/%d tokens, %d of %d heads, %d wide, %d teams to %v, logits %g%s",
 			s.tokens, s.kv*s.group, s.kv, s.d, s.teams, s.last, s.logits, text)
 	}
-	for _, s := range [][3]int{{1, 1, 1}, {2, 65, 17}, {3, 300, 64}, {1, 1001, 128}} {
-		add(func(b *bench) { quantize(b, s[0], s[1], s[2]) }, "Quantize/%dx%dx%d", s[0], s[1], s[2])
-	}
 	for _, s := range []drawShape{
 		{1, 1, 1, 1, 1}, {1, 7, 2, 1, 1}, {3, 2, 17, 16, 1}, {1, 3, 17, 17, 1}, {2, 3, 17, 40, 1}, {1, 28, 111, 7, 1},
 		{1, 7, 2047, 32, 1}, {1, 4, 8191, 64, 3}, {1, 2, 4099, 512, 1}, {1, 2, 2500, 1024, 1}, {7, 3, 300, 31, 1e4},
@@ -60,49 +57,6 @@ type routeShape struct {
 	logits                      float64
 	last                        []int // [tokens], nil for all teams
 	f8                          bool  // representatives
-}
-
-// representatives are a tensor of values [kv, teams, d], and what it holds of
-// them: as F8, multiples of a factor a head.
-func (b *bench) representatives(f8 bool, values []float64, kv, teams, d int) (*device.Tensor, []float64) {
-	if !f8 {
-		return b.tensor("reps", b.act(), values, kv, teams, d), values
-	}
-	factors, elements, held := make([]float64, kv), make([]float64, len(values)), make([]float64, len(values))
-	for h := range factors {
-		factors[h] = 0x1p-6 + float64(h)*0x1p-9
-	}
-	for i, v := range values {
-		elements[i] = v / factors[i/(teams*d)]
-	}
-	elements = rounded(device.F8, elements)
-	for i, v := range elements {
-		held[i] = v * factors[i/(teams*d)]
-	}
-	t := b.exactly("reps", device.F8, elements, kv, teams, d)
-	t.Scale = b.tensor("factor", device.F32, factors, kv).Repeat(1, teams)
-	return t, held
-}
-
-// quantize has a head of zeros and one with a NaN where there are three, and a
-// last one with the factor 1 and numbers halfway between two of E4M3.
-func quantize(b *bench, heads, n, d int) {
-	values := b.normal(heads*n*d, 3)
-	if heads == 3 {
-		clear(values[:n*d])
-		values[n*d+5] = math.NaN()
-	}
-	if n > 1 {
-		copy(values[(heads-1)*n*d:], []float64{17, 448, 19, -21, 0x1p-10, 0x3p-10})
-	}
-	src := b.tensor("src", b.act(), values, heads, n, d)
-	dst := b.exactly("dst", device.F8, make([]float64, heads*n*d), heads, n, d)
-	factor := b.blank("factor", device.F32, heads)
-	out := *dst
-	out.Scale = factor.Repeat(1, n)
-	b.want("elements", dst, tolerance{})
-	b.want("factor", factor, tolerance{})
-	b.run(func(o *device.Ops) { o.Quantize(&out, src) })
 }
 
 // route leaves out every seventh team: its bias is −Inf, its representative

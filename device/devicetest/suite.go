@@ -64,7 +64,7 @@ type testCase struct {
 
 func cases() []testCase {
 	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), cacheCases(), attendCases(),
-		selectCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases(), halfCases())
+		selectCases(), quantizeCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases(), halfCases())
 }
 
 // check runs the case on the reference and, in every layout, on d.
