@@ -18,6 +18,11 @@ const (
 	assigned    = "__assign"
 	assignField = "__field"
 	indentBy    = "__indent"
+	sized       = "__sized"
+	replaceText = "__replace"
+	formatText  = "__format"
+	joinItems   = "__join"
+	writeJSON   = "__tojson"
 )
 
 // Bounds on a template, far beyond any published one: they keep a broken or hostile template from overflowing the stack,
@@ -38,6 +43,7 @@ type guard struct {
 	depth, steps, visits int
 	room, printed        int
 	namespaces           map[*jinja.Dict]bool
+	done                 <-chan struct{} // nobody waits for the result any more
 }
 
 type callable = func(args []jinja.Value, named map[string]jinja.Value) (jinja.Value, error)
@@ -45,22 +51,32 @@ type callable = func(args []jinja.Value, named map[string]jinja.Value) (jinja.Va
 // addTo puts the guard's functions among the variables of a template.
 func (g *guard) addTo(variables map[string]jinja.Value) error {
 	g.room, g.namespaces = minRoom, map[*jinja.Dict]bool{}
-	given := 0
-	for _, v := range variables {
-		size, err := g.size(v, 1<<62, 0)
-		if err != nil {
-			return err
-		}
-		given += size
+	given, err := sizeOf(variables)
+	if err != nil {
+		return err
 	}
-	g.room, g.visits = minRoom+roomPerByte*given, 0
+	g.room = minRoom + roomPerByte*given
 	for name, f := range map[string]callable{
 		enterMacro: g.enterMacro, leaveMacro: g.leaveMacro, enterLoop: g.step, printed: g.print,
 		assigned: g.assign, assignField: g.assignField, indentBy: g.indent, "range": g.rangeOf, "namespace": g.namespace,
+		sized: g.sized, replaceText: g.replace, formatText: g.format, joinItems: g.join, writeJSON: g.toJSON,
 	} {
 		variables[name] = jinja.NewCallable(name, f)
 	}
 	return nil
+}
+
+// sizeOf is the size of variables together.
+func sizeOf(variables map[string]jinja.Value) (total int, err error) {
+	g := guard{room: 1 << 62}
+	for _, v := range variables {
+		size, err := g.size(v, g.room, 0)
+		if err != nil {
+			return 0, err
+		}
+		total += size
+	}
+	return total, nil
 }
 
 // size is a value's size in bytes, or an error if it is above limit or nested too deep, as what contains itself is.
@@ -99,9 +115,19 @@ func (g *guard) size(v jinja.Value, limit, depth int) (int, error) {
 		}
 	}
 	if total > limit {
-		return 0, fmt.Errorf("a value is larger than %d bytes", g.room)
+		return 0, g.tooLarge()
 	}
 	return total, nil
+}
+
+// ended is an error when nobody waits any more.
+func (g *guard) ended() error {
+	select {
+	case <-g.done:
+		return errors.New("it took too long")
+	default:
+		return nil
+	}
 }
 
 // step counts a turn of a loop, whose variables are its arguments.
@@ -114,7 +140,7 @@ func (g *guard) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 			return jinja.Undefined(), err
 		}
 	}
-	return jinja.NewString(""), nil
+	return jinja.NewString(""), g.ended()
 }
 
 // enterMacro counts a call, whose arguments are the macro's.
@@ -147,6 +173,9 @@ func (g *guard) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value
 func (g *guard) assign(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	if len(args) != 1 {
 		return jinja.Undefined(), errors.New("a tag has not one expression")
+	}
+	if err := g.ended(); err != nil {
+		return args[0], err
 	}
 	_, err := g.size(args[0], g.room, 0)
 	return args[0], err

@@ -12,7 +12,10 @@ func TestHostileTemplates(t *testing.T) {
 	doubling := func(start, step string) string {
 		return strings.NewReplacer("START", start, "STEP", step).Replace(double)
 	}
-	const long = "larger than 16"
+	const (
+		long  = "larger than 16"
+		grown = "{% set x = 'a' * 999 %}{% set x = x * 999 %}" // about 1 MB
+	)
 	for template, want := range map[string]string{
 		"{% set x = [] %}{{ x.append(x) }}{{ x }}":                                       "line 1: .append is not supported",
 		"{% set x = [1] %}\n{{ x .\tinsert(0, x) == x }}":                                "line 2: .insert is not supported",
@@ -51,10 +54,22 @@ func TestHostileTemplates(t *testing.T) {
 		"{% for i in range(100000) %}" + strings.Repeat("x", 1000) + "{% endfor %}":                            "it prints more than 16",
 		"{{ ''" + strings.Repeat(" ~ 'a'", 101) + " }}":                                                        "more than 100 additions",
 		"{% set ns = namespace(x=1) %}{% for i in range(2000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}": "nested more than",
+		grown + "{{ x | replace('a', x) }}":                                                                    long,
+		grown + "{{ x\n|\treplace ('a', x) | replace('a', x) }}":                                               long,
+		grown + "{{ x.replace('a', x).replace('a', x) }}":                                                      long,
+		grown + "{% if ('a' ~ x).replace('', x) == 'a' %}{% endif %}":                                          long,
+		grown + "{% if not(x).strip().replace('', x, 1000000000) %}{% endif %}":                                long,
+		grown + "{{ range(1000000) | join(x) }}":                                                               long,
+		grown + "{{ range(1000000) | join(d=x) }}":                                                             long,
+		grown + "{{ range(1000000) | list | tojson(separators=(x, x)) }}":                                      long,
+		grown + "{{ ('{0}' * 999).format(x) }}{{ x.format() }}":                                                long,
+		grown + "{% set y = '{0}' * 999 %}{% set y = y * 99 %}{{ y.format(x) }}":                               long,
+		grown + "{% set y = '{0}{1}' * 99 %}{{ y.format(y, y, y).format(y, y).format(y) }}":                    long,
+		grown + "{{ [" + strings.Repeat("x,", 1000) + "] | upper }}":                                           long,
 	} {
 		text, err := tok.Render([]Message{{Role: "user", Content: "hi"}}, ChatOptions{Template: template})
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80q: %.60q, %v, want an error with %q", template, text, err, want)
+			t.Errorf("%.120q: %.60q, %v, want an error with %q", template, text, err, want)
 		}
 	}
 }
@@ -63,14 +78,20 @@ func TestHostileTemplates(t *testing.T) {
 func TestGuardedTemplates(t *testing.T) {
 	tok := open(t, "../models/needle-qwen2")
 	for template, want := range map[string]string{
-		"{{ '.append(x) a*b | indent' }}":                                                                      ".append(x) a*b | indent",
-		"{{ '-' * 3 }}{{ 2 * 4 }}{% set n = 5 %}{{ 10 * n }}{{ 2**3 }}":                                        "---8508",
-		"{{ 'a\nb' | indent }};{{ 'a\nb' | indent(2, true) }};{{ 'a\nb'|indent(width=1, first=true) }}":        "a\n    b;  a\n  b; a\n b",
-		"{% for i in range(5, -1, -2) %}{{ i }}{% endfor %}{{ range(2, 4) }}":                                  "531[2, 3]",
-		"{% set ns = namespace(b=1, a=[2]) %}{% set ns.a = ns.a + [ns.b == 1] %}{{ ns.a }}":                    "[2, True]",
-		"{% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}{{ undefined }}{{ none }}":                "x1",
-		"{% macro f(a, b='(|') %}<{{ caller(a) }}{{ b }}>{% endmacro %}{% call(x) f(1) %}{{ x }}{% endcall %}": "<1(|>",
-		"{% set x %}a{% endset %}{% set y = x if x == 'a' else 'b' %}{{ y }}":                                  "a",
+		"{{ '.append(x) a*b | indent' }}":                                                                         ".append(x) a*b | indent",
+		"{{ '-' * 3 }}{{ 2 * 4 }}{% set n = 5 %}{{ 10 * n }}{{ 2**3 }}":                                           "---8508",
+		"{{ 'a\nb' | indent }};{{ 'a\nb' | indent(2, true) }};{{ 'a\nb'|indent(width=1, first=true) }}":           "a\n    b;  a\n  b; a\n b",
+		"{% for i in range(5, -1, -2) %}{{ i }}{% endfor %}{{ range(2, 4) }}":                                     "531[2, 3]",
+		"{% set ns = namespace(b=1, a=[2]) %}{% set ns.a = ns.a + [ns.b == 1] %}{{ ns.a }}":                       "[2, True]",
+		"{% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}{{ undefined }}{{ none }}":                   "x1",
+		"{% macro f(a, b='(|') %}<{{ caller(a) }}{{ b }}>{% endmacro %}{% call(x) f(1) %}{{ x }}{% endcall %}":    "<1(|>",
+		"{{ ['abc'][0] . replace('b', 'x') if 1 else ('a' ~ x).strip() }}{{ not('a').replace('a', '').strip() }}": "axcTrue",
+		"{{ ('a' ~ 'b.c').replace('.', '') }}{{ 'a' if {'b': 'cc'}['b'].replace('c', 'd', 1) == 'dc' else 'x' }}": "abca",
+		"{{ 'aaa' | replace('a', 'b', 2) }}{{ 'aaa'|replace('a','b',count=1)|upper }}{{ 110|replace(1, 2) }}":     "bbaBAA220",
+		"{{ '{}{0}{1}'.format(1, 'x') }}{{ 'a'.upper().format().replace( 'A' ,'(' ).replace('(', 'b)') }}":        "11xb)",
+		"{{ [1, 'a'] | join }}{{ [{'a': 1}, {'a': 2}] | join(attribute='a', d=';') }}{{ [1, 2] | join (', ') }}":  "1a1;21, 2",
+		"{{ {'a': [1, none]} | tojson }}{{ [1, 2] | tojson(separators=(',', ':')) }}":                             `{"a": [1, null]}[1,2]`,
+		"{% set x %}a{% endset %}{% set y = x if x == 'a' else 'b' %}{{ y }}":                                     "a",
 	} {
 		got, err := tok.Render(nil, ChatOptions{Template: template})
 		if err != nil || got != want {

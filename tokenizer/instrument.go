@@ -15,10 +15,9 @@ var (
 	macroTag  = regexp.MustCompile(`^\s*macro\s+\w+\s*\(([^)]*)\)`)
 	parameter = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*(?:=|$)`)
 
-	reserved = regexp.MustCompile(`\b__(enter|leave|step|print|assign|field|indent)\b`) // the names of guard.go
+	reserved = regexp.MustCompile(`\b__(enter|leave|step|print|assign|field|indent|sized|replace|format|join|tojson)\b`) // the names of guard.go
 	mutation = regexp.MustCompile(`\.\s*(append|insert|pop|update)\b`)
 	product  = regexp.MustCompile(`(?:^|[^\w.])\d+(?:\.\d+)?\s*\*|\*\s*\d{1,3}(?:[^\w.]|$)`)
-	indent   = regexp.MustCompile(`^\|\s*indent\b`)
 )
 
 // maxSums bounds how many texts one expression puts together, each of which can be as large as the guard allows.

@@ -16,7 +16,10 @@ import (
 // strftime_now, namespace, loop controls) and reads no files. Known differences from Jinja: 2.0 is written as 2 and None as
 // nothing. The engine may panic on a malformed template: that is an error here.
 func (t template) execute(variables map[string]jinja.Value) (text string, err error) {
-	text, err = render(t.text, variables)
+	size, err := sizeOf(variables)
+	if err == nil {
+		text, err = render(t.text, variables, usual(size))
+	}
 	if at := invalidUTF8(text); err == nil && at >= 0 {
 		err = fmt.Errorf("it cuts a character in two: byte %d of what it renders is %#02x", at, text[at])
 	}
@@ -26,7 +29,12 @@ func (t template) execute(variables map[string]jinja.Value) (text string, err er
 	return text, nil
 }
 
-func render(source string, variables map[string]jinja.Value) (text string, err error) {
+// render renders a template within limits.
+func render(source string, variables map[string]jinja.Value, l limits) (string, error) {
+	return watch(l, func(done <-chan struct{}) (string, error) { return renderUntil(done, source, variables) })
+}
+
+func renderUntil(done <-chan struct{}, source string, variables map[string]jinja.Value) (text string, err error) {
 	if len(source) > maxTemplateBytes {
 		return "", fmt.Errorf("%d bytes are too long, the limit is %d", len(source), maxTemplateBytes)
 	}
@@ -42,7 +50,7 @@ func render(source string, variables map[string]jinja.Value) (text string, err e
 	if err != nil {
 		return "", engineError(err)
 	}
-	if err := new(guard).addTo(variables); err != nil {
+	if err := (&guard{done: done}).addTo(variables); err != nil {
 		return "", err
 	}
 	var raised error // kept apart: the engine puts its own words around errors

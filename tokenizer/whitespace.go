@@ -22,7 +22,7 @@ var (
 	tagBegin = regexp.MustCompile(`\{[{%#][-+]?`)
 	rawBegin = regexp.MustCompile(`^\{%[-+]?` + space + `raw` + space + `(-%\}` + space + `|%\})`)
 	rawEnd   = regexp.MustCompile(`\{%([-+]?)` + space + `endraw` + space + `(\+%\}|-%\}` + space + `|%\}\n?)`)
-	indented = regexp.MustCompile(`\|\s*tojson\s*\([^)]*indent`) // the engine would sort keys
+	indented = regexp.MustCompile(`__tojson\s*\([^)]*indent`) // the engine would sort keys
 	newline  = regexp.MustCompile(`\r\n|\r`)
 )
 
@@ -89,19 +89,19 @@ func (w *rewriter) tag(kind byte) error {
 		w.close(w.at+end, kind)
 		return nil
 	}
-	var body, code strings.Builder // code is body with its texts left out
+	var body tagBody
 	depth := 0
 	for at := w.at; at < len(w.src); {
 		c := w.src[at]
 		switch {
 		case depth == 0 && strings.HasPrefix(w.src[at:], closing(kind)):
-			if indented.MatchString(body.String()) {
+			if indented.MatchString(body.body()) {
 				return fmt.Errorf("line %d: tojson with an indent is not supported", line)
 			}
-			if err := bounded(kind, code.String()); err != nil {
+			if err := bounded(kind, body.code()); err != nil {
 				return fmt.Errorf("line %d: %w", line, err)
 			}
-			w.emit(kind, body.String())
+			w.emit(kind, body.body())
 			w.close(at, kind)
 			return nil
 		case depth == 0 && (c == '-' || c == '+' && kind == '%') && strings.HasPrefix(w.src[at+1:], closing(kind)):
@@ -112,26 +112,29 @@ func (w *rewriter) tag(kind byte) error {
 			if err != nil {
 				return fmt.Errorf("line %d: %w", line, err)
 			}
-			body.WriteString(quote(value))
-			code.WriteString(`""`)
+			body = append(body, piece{`""`, quote(value)})
 			at = next
 			continue
-		case c == '|' && indent.MatchString(w.src[at:]):
-			body.WriteString("|" + indentBy)
-			code.WriteByte('|')
-			at += len(indent.FindString(w.src[at:]))
+		case c == '|':
+			at += body.filter(w.src[at:])
+			continue
+		case c == '.' && growing.MatchString(w.src[at:]):
+			taken, err := body.call(w.src[at:])
+			if err != nil {
+				return fmt.Errorf("line %d: %w", line, err)
+			}
+			at += taken
 			continue
 		case c == '{':
 			depth++
 		case c == '}' && depth > 0:
 			depth--
-			body.WriteByte(c)
+			body.add("}")
 			c = ' ' // the engine takes the first }} for the end
 		case c == '\n':
 			c = ' ' // emit adds the newlines
 		}
-		body.WriteByte(c)
-		code.WriteByte(c)
+		body.add(string([]byte{c}))
 		at++
 	}
 	return fmt.Errorf("line %d: tag without %s", line, closing(kind))
