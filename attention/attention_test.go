@@ -36,8 +36,12 @@ func TestPercent(t *testing.T) {
 			Drawn   [][]int `json:"sampled_value_rows_by_head"`
 			Percent float64
 		} `json:"access_santa"`
+		Together struct {
+			Pooled float64 `json:"pooled_percent"`
+		} `json:"access_aggregation"`
 	}
 	golden.JSON(t, "../testdata/diagnostics/diagnostics.json", &all)
+	var pooled Access
 	for _, g := range all.Access {
 		a := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 8, ValueDim: 8}, device.F32)
 		for _, c := range g.Calls {
@@ -45,7 +49,9 @@ func TestPercent(t *testing.T) {
 		}
 		near(t, "percent", a.Percent(), g.Percent)
 		near(t, "selected percent", a.SelectedPercent(), g.Without)
+		pooled = pooled.Add(a)
 	}
+	near(t, "percent of summed counts", pooled.Percent(), all.Together.Pooled)
 	for _, g := range all.MLA {
 		a := NewAccess(kvcache.Spec{KVHeads: 1, KeyDim: 40, ValueDim: 32, ValueIsKeyPrefix: true}, device.F32)
 		for _, c := range g.Calls {

@@ -43,41 +43,49 @@ func methods(t *testing.T, l *attentiontest.Layer) map[string]func() (*sampled.B
 }
 
 // Access over three steps must be what a count by hand of the groups drawn
-// gives, in the paper's units: m + 2(u + e) of 2N′, where the oracle's m is N′
-// and uniform's 0.
+// gives, in the paper's units: m + 2(u + e) of 2N′, or r + |I| of N′ where a
+// latent is key and value. The oracle's m is N′ and uniform's 0.
 func TestAccessByHand(t *testing.T) {
-	for name := range methods(t, randomLayer(t)) {
-		t.Run(name, func(t *testing.T) {
-			l := randomLayer(t)
-			b, err := methods(t, l)[name]()
-			attentiontest.Check(t, err)
-			defer b.Close()
-			attentiontest.Check(t, b.Observe(l.Cache, heads))
-			var want attention.Access
-			for e := range int64(steps) {
-				position(t, l, prompt-1+int(e))
-				a := b.Args(l.Input())
-				attentiontest.Check(t, l.Dev.Run(func(ops *device.Ops) { b.Attend(ops, l.Input()) }))
-				rows, groups := drawnRows(t, l, a)
-				want.Rows += rows
-				want.Suffix += kvHeads * e
-				want.Dense += kvHeads * (prompt + e)
-				switch name {
-				case "santapp", "centroid":
-					want.Routed += groups
-				case "oracle":
-					want.Routed += kvHeads * (prompt + e)
-				}
-			}
-			got := b.Access(l.Counts(t, b))
-			if got.Routed != want.Routed || got.Rows != want.Rows || got.Suffix != want.Suffix || got.Dense != want.Dense {
-				t.Errorf("counted %+v, by hand %+v", got, want)
-			}
-			percent := 100 * float64(want.Routed+2*(want.Rows+want.Suffix)) / float64(2*want.Dense)
-			if math.Abs(got.Percent()-percent) > 1e-9 {
-				t.Errorf("%v %% read, by hand %v", got.Percent(), percent)
-			}
-		})
+	for kind, layer := range map[string]func(*testing.T) *attentiontest.Layer{"keys and values": randomLayer, "latent": randomLatent} {
+		for _, name := range []string{"santapp", "uniform", "oracle", "centroid"} {
+			t.Run(name+" of "+kind, func(t *testing.T) { checkAccess(t, layer(t), name) })
+		}
+	}
+}
+
+func checkAccess(t *testing.T, l *attentiontest.Layer, method string) {
+	b, err := methods(t, l)[method]()
+	attentiontest.Check(t, err)
+	defer b.Close()
+	attentiontest.Check(t, b.Observe(l.Cache, heads))
+	spec := l.Cache.Specs()[0]
+	keyHeads, vectors := int64(spec.KVHeads), int64(2)
+	if spec.ValueIsKeyPrefix {
+		vectors = 1
+	}
+	var want attention.Access
+	for e := range int64(steps) {
+		position(t, l, prompt-1+int(e))
+		a := b.Args(l.Input())
+		attentiontest.Check(t, l.Dev.Run(func(ops *device.Ops) { b.Attend(ops, l.Input()) }))
+		rows, groups := drawnRows(t, l, a)
+		want.Rows += rows
+		want.Suffix += keyHeads * e
+		want.Dense += keyHeads * (prompt + e)
+		switch method {
+		case "santapp", "centroid":
+			want.Routed += groups
+		case "oracle":
+			want.Routed += keyHeads * (prompt + e)
+		}
+	}
+	got := b.Access(l.Counts(t, b))
+	if got.Routed != want.Routed || got.Rows != want.Rows || got.Suffix != want.Suffix || got.Dense != want.Dense {
+		t.Errorf("counted %+v, by hand %+v", got, want)
+	}
+	percent := 100 * float64(want.Routed+vectors*(want.Rows+want.Suffix)) / float64(vectors*want.Dense)
+	if want.Rows == 0 || want.Rows >= keyHeads*prompt*steps || math.Abs(got.Percent()-percent) > 1e-9 {
+		t.Errorf("%v %% read, by hand %v: %+v", got.Percent(), percent, want)
 	}
 }
 
@@ -107,10 +115,11 @@ func drawnRows(t *testing.T, l *attentiontest.Layer, a device.TeamsArgs) (rows, 
 	offsets, err := device.Read[int32](l.Dev, a.Offsets)
 	attentiontest.Check(t, err)
 	most := a.Offsets.Shape[1] - 1
-	for kv := range kvHeads {
+	keyHeads := l.Cache.Specs()[0].KVHeads
+	for kv := range keyHeads {
 		var read [prompt]bool
 		at := offsets[kv*(most+1):][:most+1]
-		for _, g := range drawn[kv*len(drawn)/kvHeads : (kv+1)*len(drawn)/kvHeads] {
+		for _, g := range drawn[kv*len(drawn)/keyHeads : (kv+1)*len(drawn)/keyHeads] {
 			for row := at[g]; row < at[g+1]; row++ {
 				read[row] = true
 			}
@@ -135,8 +144,22 @@ func position(t *testing.T, l *attentiontest.Layer, pos int) {
 }
 
 func randomLayer(t *testing.T) *attentiontest.Layer {
+	matrix := randomMatrix()
+	rows := prompt + steps
+	return attentiontest.Fill(t, modeltest.Host(t), matrix(heads), [][][]float64{matrix(rows), matrix(rows)}, [][][]float64{matrix(rows), matrix(rows)}, prompt, 0.3)
+}
+
+// randomLatent is a layer whose values are the first numbers of its keys.
+func randomLatent(t *testing.T) *attentiontest.Layer {
+	const latent = width - 2
+	matrix := randomMatrix()
+	return attentiontest.FillLatent(t, modeltest.Host(t), matrix(heads), matrix(prompt+steps), latent, prompt, 0.3)
+}
+
+// randomMatrix draws matrices of rows of width numbers.
+func randomMatrix() func(rows int) [][]float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
-	matrix := func(n int) [][]float64 {
+	return func(n int) [][]float64 {
 		m := make([][]float64, n)
 		for i := range m {
 			for range width {
@@ -145,8 +168,6 @@ func randomLayer(t *testing.T) *attentiontest.Layer {
 		}
 		return m
 	}
-	rows := prompt + steps
-	return attentiontest.Fill(t, modeltest.Host(t), matrix(heads), [][][]float64{matrix(rows), matrix(rows)}, [][][]float64{matrix(rows), matrix(rows)}, prompt, 0.3)
 }
 
 // A budget over all groups issues what dense attention issues, whatever the
