@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 MODEL ?= models/needle-qwen2
 FLAGS ?=
 
-.PHONY: setup nvrtc build demo test lint check fuzz bench peers clean
+.PHONY: setup nvrtc build demo test lint check page fuzz bench peers clean
 
 setup: # tools, Go modules, and the static library of the tokenizer
 	@tools/setup/check.sh
@@ -36,6 +36,9 @@ check: lint
 	go test -race ./...
 	python3 -B -m unittest discover -s tools/datasets
 	python3 -B -m unittest discover -s tools/evaluation
+
+page: build # a report page in headless Chromium; build/page/*.png are there to be looked at
+	@tools/report/check.sh
 
 fuzz: setup # every fuzz target for FUZZTIME
 	@set -e; for package in $$(go list ./...); do \

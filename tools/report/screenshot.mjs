@@ -1,9 +1,10 @@
-// Pictures of a report page in light and dark, by headless Chromium, to be looked at:
+// A report page in headless Chromium, in light and dark; tools/report/check.sh has what it needs:
 //
-//   npm install --no-save playwright-core && node tools/report/screenshot.mjs PAGE.html OUT
+//   node screenshot.mjs PAGE.html OUT
 //
-// writes OUT-light.png and OUT-dark.png after stepping through the page by keys. It fails when the page's script does, or
-// when the page asks for anything but its own file.
+// steps through the page by keys, points at its map, lays the map's layers over each other, and writes OUT-light.png and
+// OUT-dark.png, to be looked at. It fails when a key, the pointer or a layer changes nothing, when the page's script
+// fails, and when the page asks for anything but its own file.
 import { resolve } from 'node:path';
 import { chromium } from 'playwright-core';
 
@@ -17,12 +18,24 @@ for (const colorScheme of ['light', 'dark']) {
   tab.on('console', line => { if (line.type() === 'error') faults.push(line.text()); });
   tab.on('request', request => { if (!request.url().startsWith('file:')) faults.push(request.url()); });
   await tab.goto('file://' + resolve(page));
-  for (const [part, says, keys] of [['.point', '.curve .says', []], ['#kl', '#kl .says', ['ArrowRight', 'End', 'ArrowLeft']], ['#detail', '#map-says', ['ArrowUp', 'Home', 'PageDown', 'ArrowDown']]]) {
-    const one = tab.locator(part).first();
+  const changes = async (what, text, act) => {
+    const before = await text();
+    await act();
+    if (await text() === before) faults.push(`${colorScheme}: ${what} changes nothing`);
+  };
+  for (const [part, says, keys] of [['.point', '.curve .says', ['']], ['#kl', '#kl .says', ['ArrowRight', 'End', 'ArrowLeft']], ['#detail', '#map-says', ['ArrowUp', 'Home', 'PageDown', 'ArrowLeft']]]) {
+    const one = tab.locator(part).first(), text = () => tab.locator(says).first().textContent();
     if (await one.count() === 0) continue;
-    await one.focus();
-    for (const key of keys) await tab.keyboard.press(key);
-    console.log(`${colorScheme} ${part}: ${await tab.locator(says).first().textContent()}`);
+    if (part !== '.point') await one.focus();
+    for (const key of keys) await changes(`${part} ${key || 'Tab'}`, text, () => key ? tab.keyboard.press(key) : one.focus());
+    console.log(`${colorScheme} ${part}: ${await text()}`);
+  }
+  const map = tab.locator('#detail canvas');
+  if (await map.count() > 0) {
+    await changes('pointing at the map', () => tab.locator('#map-says').textContent(), () => map.hover({ position: { x: 200, y: 30 } }));
+    for (const layer of ['mass', 'reads', 'both']) {
+      await changes(`showing ${layer}`, () => map.evaluate(c => c.toDataURL()), () => tab.locator(`input[value=${layer}]`).check());
+    }
   }
   await tab.screenshot({ path: `${out}-${colorScheme}.png`, fullPage: true });
   await tab.close();
