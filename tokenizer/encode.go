@@ -20,7 +20,7 @@ type EncodeOptions struct {
 }
 
 // Encode turns text into ids. Text that is not UTF-8 is refused with the offset of its first wrong byte, never
-// repaired or cut; so is a run of more than 1 MiB of white space. NUL bytes are kept; should a tokenizer.json make that impossible they are refused alike.
+// repaired or cut; so are more than 64 MiB of text, or a run of more than 1 MiB of white space. NUL bytes are kept; should a tokenizer.json make that impossible they are refused alike.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, fmt.Errorf("text is not UTF-8: byte %d is %#02x", at, text[at])
@@ -59,6 +59,9 @@ func longSpace(text string) int {
 
 // encode passes valid UTF-8 to the library.
 func (t *Tokenizer) encode(text string, controlAsText, addSpecial bool) ([]int32, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the text has %d bytes: splitting it into tokens would take some 80 times that memory; the limit is %d", len(text), maxText)
+	}
 	if at := longSpace(text); at >= 0 {
 		return nil, fmt.Errorf("more than %d bytes of white space follow each other from byte %d of the text, which the library cannot split: remove some", maxSpace, at)
 	}

@@ -5,12 +5,11 @@
 // invalid UTF-8, skips unknown ids and has no look-up, so those are taken care of here, and decoding is a table of each
 // token's bytes. tokenizer.json alone decides how text is split: tokenizer_class is not looked at.
 //
-// A chat template is a program from the checkpoint. Its loops, calls, values and output are bounded (guard.go), so that it
-// cannot stop this program by a value that contains itself, a deep recursion, a loop without end or a text that doubles.
-// Not bounded is what one expression does inside the template engine: replace, join and format on long texts can need
-// memory by the product of their lengths, and filters over long lists (select, map, "for ... if") inside loops can take
-// hours; a rendering cannot be interrupted. Nor are the patterns of tokenizer.json bounded: the library ends the program
-// when one needs more than 10,000,000 steps for a match. Use a checkpoint of unknown origin in a process with limits.
+// A chat template is a program from the checkpoint. Its loops, calls, values and output are bounded (guard.go, grow.go), so
+// that it cannot stop this program by a value that contains itself, a deep recursion, a loop without end or a text that
+// doubles; what takes too long or too much memory all the same is not waited for (watch.go), but works on until the program
+// ends. The patterns of tokenizer.json are not bounded: the library ends the program when one needs more than 10,000,000
+// steps for a match. Use a checkpoint of unknown origin in a process with limits.
 //
 // Terms: a special (control) token is an added token marked special, such as <|im_end|>; a piece is a token as
 // tokenizer.json spells it, where a byte-level vocabulary writes a space as Ġ.
@@ -36,6 +35,7 @@ type Tokenizer struct {
 	config     config
 	template   template
 	noTemplate error // why there is none
+	longest    int   // bytes of a token at most; 0 where that tells nothing
 
 	data    []byte // tokenizer.json, for library instances made later
 	nulSafe error  // why text with NUL cannot be encoded, or nil
@@ -54,6 +54,9 @@ func Open(dir string) (*Tokenizer, error) {
 	}
 	t.data, t.nulSafe = spec.data, spec.nulSafe()
 	if t.vocab, err = spec.vocabulary(); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.path, err)
+	}
+	if t.longest, err = spec.longest(&t.vocab); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.path, err)
 	}
 	if t.config, err = readConfig(dir, t.vocab.ids); err != nil {

@@ -190,7 +190,7 @@ func (r *generation) run(prompt given) error {
 
 // answer decodes and prints.
 func (r *generation) answer(s *decode.Session, ids []int32, limits decode.Limits) error {
-	out := r.cmd.OutOrStdout()
+	out := exact(r.cmd.OutOrStdout())
 	var emit func(string) error
 	if !r.json {
 		emit = func(text string) error { _, err := io.WriteString(out, text); return err }
@@ -211,7 +211,7 @@ func (r *generation) answer(s *decode.Session, ids []int32, limits decode.Limits
 func (r *generation) printEnd(out io.Writer, result decode.Result, complete bool) error {
 	switch {
 	case r.json && complete:
-		return printJSON(out, r.report)
+		return printJSON(r.cmd.OutOrStdout(), r.report)
 	case r.json:
 		return nil
 	case r.Tokenizer == nil && len(result.Tokens) > 0:

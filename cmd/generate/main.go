@@ -17,7 +17,7 @@
 //	context, need                     whether it fits
 //	spread                            what a latent cache should be grouped by
 //	usage, help, environment          flags in general, errors about them
-//	progress, stdout, file            the terminal and files
+//	terminal, progress, stdout, file  the terminal and files
 package main
 
 import (
@@ -77,13 +77,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetHelpFunc(printHelp)
 	root.SetArgs(spellOut(args))
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	shown, messages := &terminal{to: stdout}, &terminal{to: stderr}
+	root.SetOut(shown)
+	root.SetErr(messages)
 	cmd, err := root.ExecuteContextC(ctx)
-	if parent := cmd.Parent(); parent != nil && parent.Name() == "completion" {
+	switch parent := cmd.Parent(); {
+	case shown.err != nil:
+		err = shown.err // which a help text does not return
+	case parent != nil && parent.Name() == "completion":
 		err = asUsage(err) // cobra's own command
 	}
-	return exitCode(err, stderr)
+	return exitCode(err, messages)
 }
 
 func exitCode(err error, stderr io.Writer) int {

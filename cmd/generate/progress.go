@@ -16,9 +16,9 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress {
 	if !isTerminal(w) {
-		w = nil
+		return &progress{}
 	}
-	return &progress{w: w}
+	return &progress{w: exact(w)}
 }
 
 // stage returns a callback for one piece of work, which begins with the first

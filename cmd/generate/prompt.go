@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 )
 
 // promptFlags say what the model is asked.
@@ -118,11 +117,23 @@ func (p *promptFlags) encode(f *pflag.FlagSet, o *opened, g given) (ids []int32,
 	if o.Tokenizer == nil {
 		return nil, "", usagef("%s has no tokenizer.json: give --prompt-ids", o.Name)
 	}
+	if err := atMost(o.Tokenizer, g.text, o.Config.MaxPositions); err != nil {
+		return nil, "", err
+	}
 	ids, how, err = p.encodeText(f, o.Tokenizer, o.Name, g.text)
 	if err == nil && len(ids) == 0 {
 		err = usagef("the prompt is empty: its text has no tokens")
 	}
 	return ids, how, err
+}
+
+// atMost refuses a text that must have more tokens than the model's limit before it
+// is split, which would take many times its memory.
+func atMost(tok *tokenizer.Tokenizer, text string, limit int) error {
+	if least, why := tok.Fewest(text); least > limit {
+		return usagef("the prompt has at least %d tokens (%s), and the limit, the model's, is %d: shorten it", least, why, limit)
+	}
+	return nil
 }
 
 func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, name, text string) (ids []int32, how string, err error) {
@@ -239,9 +250,4 @@ func idsOfObject(s string) (string, error) {
 		}
 	}
 	return "", errors.New(`the JSON object has neither "ids" nor "token_ids"`)
-}
-
-func isTerminal(f any) bool {
-	file, ok := f.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

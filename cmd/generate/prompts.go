@@ -20,10 +20,16 @@ type encoder struct {
 	flags  *pflag.FlagSet
 	prompt promptFlags
 	opened *opened
+	cuts   bool // rows above the limit are cut
 }
 
 // ids are the tokens of a message and the beginning of its answer.
 func (e encoder) ids(text, prefix string) ([]int32, error) {
+	if !e.cuts {
+		if err := atMost(e.opened.Tokenizer, text, e.opened.Config.MaxPositions); err != nil {
+			return nil, err
+		}
+	}
 	e.prompt.prefill = prefix
 	ids, _, err := e.prompt.encodeText(e.flags, e.opened.Tokenizer, e.opened.Name, text)
 	return ids, err
@@ -98,7 +104,7 @@ type promptPlan struct {
 }
 
 func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, maxTokens int) (*promptPlan, error) {
-	p := &promptPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
+	p := &promptPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o, s.truncate != ""}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
 	var err error
 	if p.sources, err = s.sources(cmd, o, p.encode); err != nil {
 		return nil, err

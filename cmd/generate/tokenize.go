@@ -94,7 +94,7 @@ func (t *tokenizeFlags) decode(cmd *cobra.Command, tok *tokenizer.Tokenizer) err
 		return asUsage(err)
 	}
 	if !t.json {
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		_, err = fmt.Fprintln(exact(cmd.OutOrStdout()), text)
 		return err
 	}
 	return printJSON(cmd.OutOrStdout(), map[string]any{"ids": ids, "text": text})
