@@ -1,9 +1,10 @@
 """HELMET's retrieval-augmented generation: the files of nq, triviaqa, popqa and hotpotqa, JSONL of
 {"question", "answers", "ctxs": [{"title", "text"}]}, with the template of its data.py. The number of passages is the
-file's; HELMET has one for each length."""
+file's; HELMET has one for each length. Of popqa it takes the questions about what few look up: log10(s_pop) < 3."""
 
 import hashlib
 import json
+import math
 import random
 
 from rows import row
@@ -12,6 +13,7 @@ ANSWER = 20
 TEXT = ("Use the given documents to write a concise and short answer to the question. Write your answer in the following "
         "format:\nAnswer: [answer]\n\n{demos}{context}\n\nQuestion: {question}")
 PREFIX = "\nAnswer:"
+POPULARITY = 3  # HELMET's popqa_3
 
 
 def lines(path):
@@ -36,9 +38,16 @@ def answers(item):
     return [a for group in item["answers"] for a in (group if isinstance(group, list) else [group])]
 
 
+def rare(items):
+    """What keeps HELMET's popularity threshold; s_pop is a count of page views."""
+    return [i for i in items if math.log10(i["s_pop"]) < POPULARITY]
+
+
 def convert(task, path, demos, shots, samples):
-    demos = lines(demos) if demos else []
-    for number, item in enumerate(lines(path)):
+    demos, items = lines(demos) if demos else [], lines(path)
+    if task == "popqa":
+        demos, items = rare(demos), rare(items)
+    for number, item in enumerate(items):
         if samples and number >= samples:
             return
         text = TEXT.format(demos=examples(item, demos, shots), context=passages(item), question=item["question"])

@@ -81,6 +81,17 @@ class Rows(unittest.TestCase):
         self.assertNotIn("two brothers\n\nQuestion: who built", rows[0]["input"])
         self.assertEqual(rows[0]["answer_prefix"], "\nAnswer:")
 
+    def test_popqa(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "popqa.jsonl")
+            with open(path, "w", encoding="utf-8") as f:
+                for views in (999, 1000, 1, 50000):
+                    item = {"id": views, "question": f"which has {views}", "answers": ["x"], "s_pop": views, "ctxs": [{"title": "t", "text": "x"}]}
+                    f.write(json.dumps(item) + "\n")
+            rows = self.check(helmet.convert("popqa", path, path, 2, 0), "substring_exact_match")
+        self.assertEqual([r["input"].rsplit("which has ")[-1] for r in rows], ["999", "1"])
+        self.assertEqual([r["input"].count("Question: ") for r in rows], [2, 2])
+
     def test_longbench(self):
         (r,) = self.check(longbench.convert(fixture("longbench.json"), 0), "choice")
         self.assertEqual((r["outputs"], r["id"]), (["C"], "longbench_v2-66f3"))
