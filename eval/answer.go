@@ -147,7 +147,7 @@ func (h Header) samePrompts(other Header) error {
 	maps.Copy(names, other.Settings)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if is, was := h.Settings[name], other.Settings[name]; !bytes.Equal(is, was) {
-			return differs(name, string(is), string(was))
+			return differs(name, cmp.Or(string(is), "not set"), cmp.Or(string(was), "not set"))
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func TestLogRefuses(t *testing.T) {
 		"other hash":       {string(first), `the hash of the model's weights differs: abd, and abc there`, func(h *Header) { h.Model.Hash = "abd" }},
 		"other type":       {string(first), `the number type differs`, func(h *Header) { h.Model.DType = "BF16" }},
 		"other arms":       {string(first), `attention differs: [santa {"a":1}], and [dense {"a":1}] there`, func(h *Header) { *h = header("santa") }},
-		"other setting":    {string(first), `--n differs: , and 3 there`, func(h *Header) { h.Settings = map[string]json.RawMessage{"--tasks": h.Settings["--tasks"]} }},
+		"other setting":    {string(first), `--n differs: not set, and 3 there`, func(h *Header) { h.Settings = map[string]json.RawMessage{"--tasks": h.Settings["--tasks"]} }},
 		"other shard":      {string(first), "it holds shard 0/1, and this is 1/2", func(h *Header) { h.Shard, h.Shards = 1, 2 }},
 		"other path":       {string(first), "", func(h *Header) { h.Model.Path, h.Model.Device, h.Version = "n", "cuda", "2" }},
 		"other many seeds": {string(first), "the number of attention seeds differs", func(h *Header) { h.Repeats = 3 }},
