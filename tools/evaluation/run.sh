@@ -67,7 +67,7 @@ latent() {
 
 # rows NAME MODEL LENGTH TASKS
 rows() {
-	side_by_side "$1" "$2" --tasks "$4" --samples 20 --length "$3" \
+	side_by_side "$1" "$2" --tasks "$4" --samples 20 --length "$3" -n 32 \
 		--attention dense,santapp --parents kmeans,contiguous --budget 256,1024 --divergence
 	tables divergence "$results/$1".*.jsonl
 }
