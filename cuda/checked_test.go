@@ -96,14 +96,16 @@ const ptxHead = "//\n.version 9.0\n.target sm_90\n.address_size 64\n\n.global .a
 func TestInstrument(t *testing.T) {
 	const files = "\n\t.file\t1 \"/here/tokens.cu\"\n\t.file\t2 \"/here/early.cuh\"\n"
 	for statement, want := range map[string]string{
-		"ld.global.v4.u16 \t{%rs1, %rs2, %rs3, %rs4}, [%rd3+-16];": "reads 8 bytes; [bounds_at]",
-		"@!%p2 st.global.f32 \t[%rd3], %f1;":                       "writes 4 bytes; selp.b32 bounds_n, 0, bounds_n, %p2;",
-		"atom.global.add.u64 \t%rd4, [%rd3], %rd5;":                "changes 8 bytes; add.s64 bounds_at, bounds_base, 0;",
-		"ld.u8 \t%r1, [%rd3];":                                     "reads 1 bytes; ld.u8 \t%r1, [bounds_at];",
-		"cp.async.cg.shared.global [%r1], [%rd3], 16, %r2;":        "reads %r2 bytes; cp.async.cg.shared.global [%r1], [bounds_at], 16, %r2;",
-		"cp.async.ca.shared.global [%r1+4], [%rd3], 4;":            "reads 4 bytes; cp.async.ca.shared.global [%r1+4], [bounds_at], 4;",
-		"ld.volatile.shared.u32 \t%r1, [%r2];":                     "",
-		"mbarrier.arrive.shared::cta.b64 _, [%r1];":                "",
+		"ld.global.v4.u16 \t{%rs1, %rs2, %rs3, %rs4}, [%rd3+-16];":                                     "reads 8 bytes; [bounds_at]",
+		"@!%p2 st.global.f32 \t[%rd3], %f1;":                                                           "writes 4 bytes; selp.b32 bounds_n, 0, bounds_n, %p2;",
+		"atom.global.add.u64 \t%rd4, [%rd3], %rd5;":                                                    "changes 8 bytes; add.s64 bounds_at, bounds_base, 0;",
+		"ld.u8 \t%r1, [%rd3];":                                                                         "reads 1 bytes; ld.u8 \t%r1, [bounds_at];",
+		"cp.async.cg.shared.global [%r1], [%rd3], 16, %r2;":                                            "reads %r2 bytes; cp.async.cg.shared.global [%r1], [bounds_at], 16, %r2;",
+		"cp.async.ca.shared.global [%r1+4], [%rd3], 4;":                                                "reads 4 bytes; cp.async.ca.shared.global [%r1+4], [bounds_at], 4;",
+		"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd3], %r2, [%r3];": "reads %r2 bytes; [%r1], [bounds_at], %r2, [%r3];",
+		"ld.relaxed.gpu.global.v2.u64 {%rd1, %rd2}, [%rd3];":                                           "reads 16 bytes; ld.relaxed.gpu.global.v2.u64 {%rd1, %rd2}, [bounds_at];",
+		"ld.volatile.shared.u32 \t%r1, [%r2];":                                                         "",
+		"mbarrier.arrive.shared::cta.b64 _, [%r1];":                                                    "",
 	} {
 		code := ptxHead + ".visible .entry k(\n)\n{\n\t.loc\t1 12 3\n\t.loc\t2 7 1, function_name $L__info_string0, inlined_at 1 12 3\n\t" + statement + "\n}\n"
 		in, err := instrument(code + files)

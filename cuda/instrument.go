@@ -118,7 +118,7 @@ var memory = regexp.MustCompile(`^([\s{]*)(@(!?)([%\w]+)\s+)?([a-z][\w.:]*)(\s+.
 
 // passed are instructions on other memory than global, on addresses that the
 // host judges (tensor maps), or without effect.
-var passed = regexp.MustCompile(`^(ld|st|atom|red)\.(volatile\.)?(shared|local|param|const)\b|^(ld|st)matrix\.|^mbarrier\.|^st\.async\.|^cp\.async\.bulk\.tensor\.|^prefetch\.|^mapa\.`)
+var passed = regexp.MustCompile(`^(ld|st|atom|red)\.(volatile\.)?(shared|local|param|const)\b|^(ld|st)matrix\.|^mbarrier\.|^st\.async\.|^cp\.async\.bulk\.(tensor|prefetch)\.|^prefetch\.|^mapa\.`)
 
 var checkable = regexp.MustCompile(`^(ld|st|atom|red)(?:\.[\w:]+)*?(\.v(\d))?\.[busf](8|16|32|64|128)$`)
 
@@ -150,9 +150,9 @@ type access struct {
 	verb, bytes                string // bytes: a number or a register
 }
 
-var copied = regexp.MustCompile(`^cp\.async\.(ca|cg)\.shared(::cta)?\.global`)
+var copied = regexp.MustCompile(`^cp\.async\.(ca|cg|bulk)\.shared(::\w+)?\.global`)
 
-var copyTail = regexp.MustCompile(`^(.*\], *)\[([%\w$]+)(?:\+(-?\d+))?\](, *(\d+)(?:, *([%\w]+))?.*)$`)
+var copyTail = regexp.MustCompile(`^(.*\], *)\[([%\w$]+)(?:\+(-?\d+))?\](, *([%\w]+)(?:, *([%\w]+))?.*)$`)
 
 // classify finds out what an instruction does and to how many bytes.
 func (a *access) classify() error {
