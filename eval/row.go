@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -21,6 +22,7 @@ type Row struct {
 	Scorer       string   `json:"scorer"`
 	Length       int      `json:"length"`               // tokens, as the row's task counts them
 	MaxTokens    int      `json:"max_tokens,omitempty"` // the longest answer; 0 leaves it open
+	Stop         []string `json:"stop,omitempty"`       // the answer ends before the first of these
 	Codes        int      `json:"codes,omitempty"`      // access codes in Input
 	Line         int      `json:"-"`                    // of the file that it was read from, from 1
 }
@@ -75,6 +77,9 @@ func parseRow(line []byte) (Row, error) {
 	}
 	if row.MaxTokens < 0 {
 		return row, fmt.Errorf("max_tokens is %d: want at least 1, or 0 to leave it open", row.MaxTokens)
+	}
+	if slices.Contains(row.Stop, "") {
+		return row, errors.New(`"stop" has an empty text: every answer would be empty`)
 	}
 	if row.Scorer != "" {
 		return row, CheckScorer(row.Scorer)

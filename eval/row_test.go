@@ -24,7 +24,7 @@ func asFile(t *testing.T, rows []Row) *bytes.Buffer {
 func TestRowsRoundTrip(t *testing.T) {
 	rows := []Row{
 		{Index: 0, ID: "a", Input: "one <b> & two\nlines \u2028 and ü?", Outputs: []string{"x"}, Scorer: ScorerExact, Length: 9, Codes: 2},
-		{Index: 7, ID: "b", Input: strings.Repeat("long ", 50_000), Outputs: []string{"x", "y"}, AnswerPrefix: " It is"},
+		{Index: 7, ID: "b", Input: strings.Repeat("long ", 50_000), Outputs: []string{"x", "y"}, AnswerPrefix: " It is", Stop: []string{"\n"}},
 	}
 	file := asFile(t, rows)
 	got, err := ReadRows(file, nil)
@@ -58,6 +58,7 @@ func TestReadRows(t *testing.T) {
 		"no outputs": {`{"input": "q"}`, `line 1: no "outputs"`},
 		"scorer":     {`{"input": "q", "outputs": ["a"], "scorer": "f1"}`, `line 1: scorer "f1": want one of choice`},
 		"max tokens": {`{"input": "q", "outputs": ["a"], "max_tokens": -2}`, "line 1: max_tokens is -2: want at least 1"},
+		"stop":       {`{"input": "q", "outputs": ["a"], "stop": ["b", ""]}`, `line 1: "stop" has an empty text`},
 		"encoding":   {"{\"input\": \"\xff\", \"outputs\": [\"a\"]}", "line 1: not UTF-8"},
 	} {
 		if _, err := ReadRows(strings.NewReader(c.file), nil); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -186,7 +186,11 @@ func (m *measurement) answer(p comparison.Prompt, flags attentionFlags, seed uin
 		return out, err
 	}
 	out.BuildMS = milliseconds(time.Since(begin))
-	result, err := p.Session.Generate(m.cmd.Context(), m.limits(), nil)
+	limits, err := m.limits()
+	if err != nil {
+		return out, err
+	}
+	result, err := p.Session.Generate(m.cmd.Context(), limits, nil)
 	if err != nil {
 		return out, err
 	}
@@ -220,13 +224,10 @@ func (m *measurement) logAnswer(s sideResult) {
 	m.log.line("%s: decoded %s (%.2f s)", s.Label, count(len(s.TokenIDs), "token"), s.DecodeMS/1000)
 }
 
-func (m *measurement) limits() decode.Limits {
-	l := decode.Limits{MaxTokens: m.question.maxTokens, EOS: m.EOS}
+func (m *measurement) limits() (decode.Limits, error) {
+	l, err := m.question.limits(m.opened)
 	if m.ignoreEOS {
 		l.EOS = nil
 	}
-	if m.Tokenizer != nil {
-		l.Decoder = m.Tokenizer.NewStream(true)
-	}
-	return l
+	return l, err
 }

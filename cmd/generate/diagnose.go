@@ -10,7 +10,6 @@ import (
 	"blitzen/attention/centroid"
 	"blitzen/attention/dense"
 	"blitzen/attention/santapp"
-	"blitzen/decode"
 	"blitzen/eval/diagnostics"
 	"blitzen/kvcache"
 
@@ -173,7 +172,11 @@ func (d *diagnoseFlags) prompt(ctx context.Context, o *opened, q question) (diag
 	if err != nil {
 		return none, err
 	}
-	answer, err := s.Generate(ctx, decode.Limits{MaxTokens: q.maxTokens, EOS: o.EOS}, nil)
+	limits, err := q.limits(o)
+	if err != nil {
+		return none, err
+	}
+	answer, err := s.Generate(ctx, limits, nil)
 	if err != nil {
 		return none, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"blitzen/decode"
 	"blitzen/eval"
 	"blitzen/eval/comparison"
 
@@ -253,7 +252,10 @@ func (r *evaluation) answer(p comparison.Prompt, flags attentionFlags, q questio
 	if err := p.Session.Build(build); err != nil {
 		return eval.Answer{}, err
 	}
-	limits := decode.Limits{MaxTokens: q.maxTokens, EOS: r.opened.EOS, Decoder: r.opened.Tokenizer.NewStream(true)}
+	limits, err := q.limits(r.opened)
+	if err != nil {
+		return eval.Answer{}, err
+	}
 	result, err := p.Session.Generate(r.cmd.Context(), limits, nil)
 	if err != nil {
 		return eval.Answer{}, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"blitzen/decode"
 	"blitzen/eval"
 	"blitzen/eval/comparison"
 	"blitzen/eval/divergence"
@@ -16,7 +15,11 @@ func (r *evaluation) exact(p comparison.Prompt, q question) (*comparison.Traject
 	if err := p.Session.Build(build); err != nil {
 		return nil, err
 	}
-	result, err := p.Session.Generate(r.cmd.Context(), decode.Limits{MaxTokens: q.maxTokens, EOS: r.opened.EOS}, nil)
+	limits, err := q.limits(r.opened)
+	if err != nil {
+		return nil, err
+	}
+	result, err := p.Session.Generate(r.cmd.Context(), limits, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -219,6 +219,30 @@ func TestEvaluateFile(t *testing.T) {
 	}
 }
 
+// An answer ends before a row's stop string, in evaluate, compare and on the way
+// that others follow.
+func TestEvaluateStop(t *testing.T) {
+	dir := t.TempDir()
+	const input = `"input": "The access code of recipe-council is 1117335.\nQuestion: What is the access code of recipe-council?", "outputs": ["1117335"]`
+	write(t, dir+"/rows.jsonl", `{`+input+`}`+"\n"+`{`+input+`, "stop": [" code", "1117335"]}`+"\n")
+	answer(t, "", "evaluate", needle, "--tasks", dir+"/rows.jsonl", "--attention", "dense", "--divergence", "-o", dir+"/out")
+	r, err := eval.ReadResults(dir + "/out")
+	if err != nil || len(r.Answers) != 2 {
+		t.Fatalf("%d answers, error %v", len(r.Answers), err)
+	}
+	whole, cut := r.Answers[0], r.Answers[1]
+	if !strings.Contains(whole.Text, " code") || whole.Score != 1 || whole.Divergence.Steps != whole.Tokens {
+		t.Fatalf("without stop strings: %+v", whole)
+	}
+	if before, _, _ := strings.Cut(whole.Text, " code"); cut.Text != before || cut.Score != 0 || cut.Finish != "stop_string" || cut.Tokens >= whole.Tokens || cut.Divergence.Steps != cut.Tokens {
+		t.Errorf("with them: %+v", cut)
+	}
+	o := answer(t, "", "compare", needle, "--task", dir+"/rows.jsonl", "--row", "1", "--b", "dense", "--control=false", "--json")
+	if !strings.Contains(o.out, fmt.Sprintf(`"text":%q,`, cut.Text)) {
+		t.Errorf("compare: %s", o.out)
+	}
+}
+
 // Lengths near the largest number do not overflow, and a shard without prompts
 // says so.
 func TestEvaluateHuge(t *testing.T) {

@@ -91,6 +91,24 @@ func (q question) read(ctx context.Context, o *opened) (*decode.Session, error) 
 	return s, nil
 }
 
+// limits are those of one answer: of the row's length, to an end token or before
+// a stop string of the row.
+func (q question) limits(o *opened) (decode.Limits, error) {
+	l := decode.Limits{MaxTokens: q.maxTokens, EOS: o.EOS}
+	if o.Tokenizer != nil {
+		l.Decoder = o.Tokenizer.NewStream(true)
+	}
+	if len(q.Stop) == 0 {
+		return l, nil
+	}
+	filter, err := tokenizer.NewStopFilter(q.Stop...)
+	if err != nil {
+		return l, fmt.Errorf("%s: stop: %w", q.ID, err)
+	}
+	l.Stop = filter
+	return l, nil
+}
+
 // promptPlan numbers the prompts of a run: by source, row, and way of the
 // answer prefix.
 type promptPlan struct {

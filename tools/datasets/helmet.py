@@ -13,6 +13,7 @@ ANSWER = 20
 TEXT = ("Use the given documents to write a concise and short answer to the question. Write your answer in the following "
         "format:\nAnswer: [answer]\n\n{demos}{context}\n\nQuestion: {question}")
 PREFIX = "\nAnswer:"
+STOP = ("\n",)
 POPULARITY = 3  # HELMET's popqa_3
 
 
@@ -51,4 +52,4 @@ def convert(task, path, demos, shots, samples):
         if samples and number >= samples:
             return
         text = TEXT.format(demos=examples(item, demos, shots), context=passages(item), question=item["question"])
-        yield row(task, number, text, answers(item), "substring_exact_match", ANSWER, PREFIX)
+        yield row(task, number, text, answers(item), "substring_exact_match", ANSWER, PREFIX, STOP)

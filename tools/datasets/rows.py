@@ -4,14 +4,15 @@ import json
 import subprocess
 
 
-def row(task, number, text, outputs, scorer, max_tokens, prefix=""):
-    """One row; number tells the rows of a task apart."""
+def row(task, number, text, outputs, scorer, max_tokens, prefix="", stop=()):
+    """One row; number tells the rows of a task apart. An answer ends before a text of stop."""
     if not outputs:
         raise ValueError(f"{task}, row {number}: no reference answer")
-    return {
+    made = {
         "index": number, "id": f"{task}-{number}", "task": task, "input": text, "outputs": outputs,
         "answer_prefix": prefix, "scorer": scorer, "max_tokens": max_tokens,
     }
+    return {**made, "stop": list(stop)} if stop else made
 
 
 def write(rows, out):

@@ -79,7 +79,7 @@ class Rows(unittest.TestCase):
         self.assertTrue(rows[0]["input"].endswith("Document (Title: Bread): Rye keeps.\n\nQuestion: who built the harbour of melin"))
         self.assertIn("Question: what keeps longer than wheat\nAnswer: rye\n\nDocument (Title: Melin)", rows[0]["input"])
         self.assertNotIn("two brothers\n\nQuestion: who built", rows[0]["input"])
-        self.assertEqual(rows[0]["answer_prefix"], "\nAnswer:")
+        self.assertEqual((rows[0]["answer_prefix"], rows[0]["stop"]), ("\nAnswer:", ["\n"]))
 
     def test_popqa(self):
         with tempfile.TemporaryDirectory() as folder:
