@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type Peer struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out      *bufio.Scanner
+	patience time.Duration
 }
 
 // Request is what a peer is asked for: dense attention of one query token.
@@ -40,11 +42,15 @@ type Request struct {
 	Observations int    `json:"observations"`
 }
 
-// NewPeer starts a command of the shell. Its stderr goes to log. Close ends it.
-func NewPeer(ctx context.Context, command string, log io.Writer) (*Peer, error) {
-	p := &Peer{cmd: exec.CommandContext(ctx, "sh", "-c", command)}
+// NewPeer starts a command of the shell. Its stderr goes to log. It is killed, with
+// all that it started, when an answer takes longer than patience, and when ctx ends.
+// Close ends it.
+func NewPeer(ctx context.Context, command string, log io.Writer, patience time.Duration) (*Peer, error) {
+	p := &Peer{cmd: exec.CommandContext(ctx, "sh", "-c", command), patience: patience}
 	p.cmd.Stderr = log
 	p.cmd.WaitDelay = time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a shell's children would live on
+	p.cmd.Cancel = p.kill
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -95,10 +101,19 @@ func (p *Peer) Ask(r Request) ([]time.Duration, error) {
 	return laps, nil
 }
 
+// kill ends the program and what it started.
+func (p *Peer) kill() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
 func (p *Peer) answer(into any) error {
-	if !p.out.Scan() {
+	late := time.AfterFunc(p.patience, func() { p.kill() })
+	found := p.out.Scan()
+	inTime := late.Stop()
+	if !found {
 		err := p.out.Err()
-		if err == nil {
+		switch {
+		case !inTime:
+			err = fmt.Errorf("it gave no answer within %v and was ended", p.patience)
+		case err == nil:
 			err = errors.New("it ended without an answer")
 		}
 		return fmt.Errorf("peer: %w", err)
@@ -109,8 +124,10 @@ func (p *Peer) answer(into any) error {
 	return nil
 }
 
-// Close ends the program by closing its input.
+// Close ends the program by closing its input, or by force when it takes longer
+// than an answer may.
 func (p *Peer) Close() error {
+	defer time.AfterFunc(p.patience, func() { p.kill() }).Stop()
 	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
 		return fmt.Errorf("peer: %w", err)
 	}

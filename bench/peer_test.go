@@ -14,7 +14,7 @@ const hello = `echo '{"peer": "Other 1", "backends": ["a", "b"]}'; `
 
 func TestPeer(t *testing.T) {
 	var log bytes.Buffer
-	p, err := bench.NewPeer(t.Context(), hello+`read line; echo "$line" >&2; echo '{"us": [1.5, 2]}'; read line; echo '{"error": "too wide"}'; cat >/dev/null`, &log)
+	p, err := bench.NewPeer(t.Context(), hello+`read line; echo "$line" >&2; echo '{"us": [1.5, 2]}'; read line; echo '{"error": "too wide"}'; cat >/dev/null`, &log, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestPeerRefused(t *testing.T) {
 		"no-such-program-anywhere":  "peer: it ended without an answer",
 		hello + "read line; exit 0": "peer: it ended without an answer",
 	} {
-		p, err := bench.NewPeer(t.Context(), command, &bytes.Buffer{})
+		p, err := bench.NewPeer(t.Context(), command, &bytes.Buffer{}, time.Minute)
 		if err == nil {
 			_, err = p.Ask(bench.Request{})
 			p.Close()
@@ -54,5 +54,27 @@ func TestPeerRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", command, err, want)
 		}
+	}
+}
+
+// A program that says nothing, at first or later, or does not end, is ended with
+// all that it started.
+func TestPeerSilent(t *testing.T) {
+	for _, command := range []string{"sleep 10000", "sleep 10000 & sleep 10000", hello + "sleep 10000", "trap '' TERM INT; " + hello + "sleep 10000; sleep 10000"} {
+		p, err := bench.NewPeer(t.Context(), command, &bytes.Buffer{}, 300*time.Millisecond)
+		if err == nil {
+			_, err = p.Ask(bench.Request{})
+			p.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "peer: it gave no answer within 300ms and was ended") {
+			t.Errorf("%s: error %v", command, err)
+		}
+	}
+	p, err := bench.NewPeer(t.Context(), hello+"sleep 10000", &bytes.Buffer{}, 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err == nil {
+		t.Error("a program that was ended by force is no error")
 	}
 }

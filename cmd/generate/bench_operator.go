@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"blitzen/bench"
 	"blitzen/decode"
@@ -59,7 +60,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if b.operatorFlags.peer != "" {
-		if r.peer, err = bench.NewPeer(cmd.Context(), b.operatorFlags.peer, cmd.ErrOrStderr()); err != nil {
+		if r.peer, err = bench.NewPeer(cmd.Context(), b.operatorFlags.peer, cmd.ErrOrStderr(), peerPatience); err != nil {
 			return fmt.Errorf("--peer %s: %w", b.operatorFlags.peer, err)
 		}
 		defer r.peer.Close()
@@ -71,6 +72,10 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	}
 	return r.print()
 }
+
+// peerPatience is the longest that a peer may take for an answer: PyTorch needs up to
+// a minute to start, and 20 rounds of 1,300 calls some seconds.
+const peerPatience = 5 * time.Minute
 
 // prepare checks what depends on the model and reads its weights.
 func (r *operatorBench) prepare(rows int) (err error) {
