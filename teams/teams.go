@@ -49,8 +49,12 @@ func (c Config) Selected(budget, teams int) int {
 	return min(teams, budget/(c.ParentSize/c.Representatives))
 }
 
-// Most is the most teams that n rows can have with parents of that kind.
+// Most is the most teams that n rows can have with parents of that kind, with
+// contiguous ones how many they have.
 func (c Config) Most(n int, kind Parents) int {
+	if kind == Contiguous { // the last parent may have fewer rows than R
+		return n/c.ParentSize*min(c.Representatives, c.ParentSize) + min(c.Representatives, n%c.ParentSize)
+	}
 	return device.MostTeams(n, kind.Most(n, c.ParentSize), c.Representatives)
 }
 
