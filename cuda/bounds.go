@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type bounds struct {
 	gpu    *gpu
 	memory driver.Address // struct Bounds
 	found  []byte         // page-locked: its head
+
+	sent      []byte // regions as they are on the GPU; nil where it holds something else
 
 	trace     *device.Trace // of the pass under way
 	operation int           // its number there
@@ -207,16 +210,8 @@ func (b *bounds) watch(m *module, launch func() error) error {
 	if len(allowed) > mostRegions {
 		return fmt.Errorf("%d pieces of memory are more than the checks of addresses have room for", len(allowed))
 	}
-	table := make([]byte, 0, 16*len(allowed))
-	for _, r := range allowed {
-		table = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(table, r.from), r.to)
-	}
-	head := make([]byte, 16)
-	binary.LittleEndian.PutUint32(head, uint32(len(allowed)))
-	for _, err := range []error{b.gpu.sendAll(b.memory, head), b.gpu.sendAll(b.memory+boundsHead+boundsSink, table)} {
-		if err != nil {
-			return err
-		}
+	if err := b.send(allowed); err != nil {
+		return err
 	}
 	if err := launch(); err != nil {
 		return err
@@ -230,12 +225,27 @@ func (b *bounds) watch(m *module, launch func() error) error {
 	return b.verdict(m.sites)
 }
 
+// send has the GPU know the regions, and nothing found.
+func (b *bounds) send(allowed []region) error {
+	table := make([]byte, 0, 16*len(allowed))
+	for _, r := range allowed {
+		table = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(table, r.from), r.to)
+	}
+	if b.sent != nil && bytes.Equal(table, b.sent) {
+		return nil
+	}
+	head := binary.LittleEndian.AppendUint64(nil, uint64(len(allowed)))
+	b.sent = table
+	return errors.Join(b.gpu.sendAll(b.memory, head), b.gpu.sendAll(b.memory+boundsHead+boundsSink, table))
+}
+
 // verdict is what a kernel touched that it may not, or nil.
 func (b *bounds) verdict(sites []string) error {
 	n := binary.LittleEndian.Uint32(b.found[4:])
 	if n == 0 {
 		return nil
 	}
+	b.sent = nil // the next launch counts anew
 	var s strings.Builder
 	s.WriteString("out of bounds:")
 	for i := range min(n, boundsKept) {
