@@ -104,6 +104,7 @@ func TestInstrument(t *testing.T) {
 		"cp.async.ca.shared.global [%r1+4], [%rd3], 4;":                                                "reads 4 bytes; cp.async.ca.shared.global [%r1+4], [bounds_at], 4;",
 		"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd3], %r2, [%r3];": "reads %r2 bytes; [%r1], [bounds_at], %r2, [%r3];",
 		"ld.relaxed.gpu.global.v2.u64 {%rd1, %rd2}, [%rd3];":                                           "reads 16 bytes; ld.relaxed.gpu.global.v2.u64 {%rd1, %rd2}, [bounds_at];",
+		".reg .b32 x; ld.global.u32 x, [%rd3];":                                                        "reads 4 bytes; ld.global.u32 x, [bounds_at];",
 		"ld.volatile.shared.u32 \t%r1, [%r2];":                                                         "",
 		"mbarrier.arrive.shared::cta.b64 _, [%r1];":                                                    "",
 	} {
@@ -131,6 +132,7 @@ func TestInstrumentRefuses(t *testing.T) {
 	const files = "\n\t.file\t1 \"/here/tokens.cu\"\n"
 	for code, want := range map[string]string{
 		ptxHead + "\t.loc\t1 5 1\n\tcp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], 16;\n" + files: "tokens.cu:5: cp.reduce.async.bulk",
+		ptxHead + "\t.loc\t1 5 1\n\tld.global.u32 %r1, [%rd1+%rd2];\n" + files:                                               "tokens.cu:5: cannot read the address of ld.global.u32",
 		"\t.loc\t1 5 1\n\tld.global.u32 %r1, [%rd1];\n" + files:                                                              "before the function that checks",
 		ptxHead: "no line information",
 	} {

@@ -82,7 +82,7 @@ func (in *instrumenter) line(line string) error {
 		in.globals = append(in.globals, globalArray.FindStringSubmatch(line)[1])
 		line = ".visible " + line
 	}
-	if !strings.Contains(line, "[") || strings.HasPrefix(trimmed, "//") || strings.HasPrefix(trimmed, ".") {
+	if !strings.Contains(line, "[") || strings.HasPrefix(trimmed, "//") {
 		in.text.WriteString(line)
 		return nil
 	}
@@ -116,6 +116,9 @@ func (in *instrumenter) locate(line string) {
 
 var memory = regexp.MustCompile(`^([\s{]*)(@(!?)([%\w]+)\s+)?([a-z][\w.:]*)(\s+.*?)\[([%\w$]+)(?:\+(-?\d+))?\](.*)$`)
 
+// instruction is how one with an address begins; directives begin with a dot.
+var instruction = regexp.MustCompile(`^[\s{]*(@\S+\s+)?[a-z][^\[]*\s[^\[]*\[`)
+
 // passed are instructions on other memory than global, on addresses that the
 // host judges (tensor maps), or without effect.
 var passed = regexp.MustCompile(`^(ld|st|atom|red)\.(volatile\.)?(shared|local|param|const)\b|^(ld|st)matrix\.|^mbarrier\.|^st\.async\.|^cp\.async\.bulk\.(tensor|prefetch)\.|^prefetch\.|^mapa\.`)
@@ -125,6 +128,9 @@ var checkable = regexp.MustCompile(`^(ld|st|atom|red)(?:\.[\w:]+)*?(\.v(\d))?\.[
 // statement passes on one statement, and checks it.
 func (in *instrumenter) statement(s string) error {
 	m := memory.FindStringSubmatch(strings.TrimRight(s, "\n"))
+	if m == nil && instruction.MatchString(s) {
+		return fmt.Errorf("bounds: %s: cannot read the address of %s", in.here.name, strings.TrimSpace(s))
+	}
 	if m == nil || passed.MatchString(m[5]) {
 		in.text.WriteString(s)
 		return nil
