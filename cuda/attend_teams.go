@@ -56,6 +56,7 @@ const (
 	teamSets      = 64
 	directTeams   = 16 * attendThreads // that a block looks at one by one
 	mostGroups    = 4096
+	lookedAt      = 16 * attendThreads // teams in groups that reach the border
 	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
 	smallShared   = 120 // compute capability
@@ -146,9 +147,13 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 			return
 		}
 	}
-	// At least twice as many groups as teams drawn, if groups of 4 make so many.
+	// At least twice as many groups as teams drawn, if groups of 4 make so many; and so few teams in a third more groups
+	// than are drawn that a block can look at them.
 	count := func(perGroup int) int { return p.slabs * (slabTeams / perGroup) }
-	for p.perGroup = slabTeams; p.perGroup > 4 && count(p.perGroup) < 2*(drawn+1) && count(p.perGroup/2) <= mostGroups; {
+	for p.perGroup = slabTeams; p.perGroup > 4 && count(p.perGroup/2) <= mostGroups; {
+		if count(p.perGroup) >= 2*(drawn+1) && p.perGroup*(drawn+1)*4/3 <= lookedAt {
+			break
+		}
 		p.perGroup /= 2
 	}
 	p.groups = count(p.perGroup)
@@ -254,10 +259,6 @@ func given(t *device.Tensor) int {
 	}
 	return 1
 }
-
-// overlapping are kernels that run beside the next one on a multiprocessor, which
-// both need much shared memory.
-var overlapping = map[string]bool{"teams_score": true, "teams_attend": true}
 
 // onlyReads are kernels that write caches and activations and read all else.
 var onlyReads = map[string]bool{

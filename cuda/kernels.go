@@ -185,11 +185,6 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 			return fmt.Errorf("kernel %s needs %d bytes of shared memory, more than this GPU has: %w", kernel, shared, err)
 		}
 	}
-	if overlapping[c.file] {
-		if err := f.KeepShared(); err != nil {
-			return fmt.Errorf("kernel %s: %w", kernel, err)
-		}
-	}
 	if k.rehearsal || g.X <= 0 || g.Y <= 0 || g.Z <= 0 {
 		return nil
 	}

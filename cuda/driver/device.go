@@ -44,13 +44,12 @@ func (d Device) Name() (string, error) {
 
 // The driver's numbers of attributes.
 const (
-	capabilityMajor    = 75
-	capabilityMinor    = 76
-	multiprocessors    = 16
-	threadsEach        = 39 // most of a multiprocessor
-	attrRegisters      = 4  // of a function, as those below
-	attrSharedMemory   = 8
-	attrSharedCarveout = 9
+	capabilityMajor  = 75
+	capabilityMinor  = 76
+	multiprocessors  = 16
+	threadsEach      = 39 // most of a multiprocessor
+	attrRegisters    = 4  // of a function, as those below
+	attrSharedMemory = 8
 )
 
 func (d Device) attribute(attr int) (int, error) {

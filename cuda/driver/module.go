@@ -53,12 +53,6 @@ func (f Function) AllowShared(n int) error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
 }
 
-// KeepShared has multiprocessors that run the kernel keep all the memory for
-// sharing that they can, so that other kernels with much of it run beside it.
-func (f Function) KeepShared() error {
-	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedCarveout, 100))
-}
-
 // Registers is how many a thread of the kernel has.
 func (f Function) Registers() (int, error) {
 	var n C.int

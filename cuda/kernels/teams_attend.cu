@@ -173,8 +173,8 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	prepare(s, h);
 	int first = max(fresh(a.from), 0), suffix = max(min((int)h.pos, a.capacity - 1) - first + 1, 0);
 	r.suffix = (suffix - block + CLUSTER - 1) / CLUSTER, r.first = first + block;
-	r.early = (r.suffix + GROUPS - 1) / GROUPS, r.listed = 0;
-	int soon = min(r.early, DEPTH - 1); // rounds of the suffix that leave a slot for other use
+	r.listed = 0;
+	int soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix that leave a slot for other use
 	copy_wait<0>();
 	if (a.early)
 		wait_for_previous();
@@ -190,7 +190,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 			query = fresh((const uint4 *)a.q.row(0, head) + threadIdx.x);
 #pragma unroll 1
 		for (int i = 0; i < soon; i++)
-			fetch(ring, i, r, s, i);
+			fetch(ring, i, r, s, i, true, false);
 	};
 	u8 *spare = ring + soon * SLOT;
 	bool drawn = draw(s, h, block, start, keep);
@@ -205,12 +205,12 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 		if (done > 0) {
 			__syncthreads();
 			list_rows(s, done / LISTED, block);
-			r.early = soon = 0;
+			r.suffix = soon = 0;
 		}
 		r.listed = min(mine - done, LISTED);
 #pragma unroll 1
-		for (int i = soon; i < DEPTH; i++)
-			fetch(ring, i, r, s, i);
+		for (int i = 0; i < DEPTH; i++)
+			fetch(ring, i, r, s, i, i >= soon, true);
 		if (done == 0) { // while the first rows are under way
 			if (FEW_DRAWN && mine <= LISTED)
 				let_next_start();

@@ -58,31 +58,27 @@ __device__ inline void add8(float *at, uint4 x, float p)
 // Whether a lane has an i-th chunk of a row of `width` elements.
 template <int width> __device__ inline bool has(int i, int lane) { return width % (LANES * 8) == 0 || (i * LANES + lane) * 8 < width; }
 
-// The rows that a block reads, GROUPS of them a round: rounds of suffix rows, which can be on their way before the
-// block selects, then rounds of listed rows.
+// The rows that a block reads, GROUPS of them a round: those of the suffix, which can be on their way before the block
+// selects, then those of the list.
 struct Rows {
 	const ELEMENT *k, *v; // the lane's first chunk of row 0
 	int k_step, v_step;
 	int suffix, first;  // how many of the suffix, and the first of these
-	int early, listed;  // rounds of the suffix; rows in the list
-	__device__ int rounds() const { return early + (listed + GROUPS - 1) / GROUPS; }
-	// How many rows there are from that of a group of threads on, in a round; at: its place among the listed.
-	__device__ int left(int round, int group, int &at) const
-	{
-		at = group + (round - early) * GROUPS;
-		return round < early ? suffix - group - round * GROUPS : listed - at;
-	}
+	int listed;
+	__device__ int rounds() const { return (suffix + listed + GROUPS - 1) / GROUPS; }
 };
 
 // ln c / ln 2 of a drawn team.
 __device__ inline float less(const Selection &m, int which) { return PLAIN ? log2_chance(m, m.less[which]) : m.less[which]; }
 
-// A round's row of this group of threads.
-__device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round)
+// A round's row of this group of threads, if it is of the suffix or of the list, as asked.
+__device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round, bool suffix, bool list)
 {
-	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, at;
-	if (r.left(round, group, at) > 0) {
-		int row = round < r.early ? r.first + (group + round * GROUPS) * CLUSTER : m.list[at].row;
+	int lane = threadIdx.x % LANES, at = round * GROUPS + threadIdx.x / LANES - r.suffix; // in the list
+	if (!(at < 0 ? suffix : list))
+		return;
+	if (at < r.listed) {
+		int row = at < 0 ? r.first + (at + r.suffix) * CLUSTER : m.list[at].row;
 		const ELEMENT *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
 #pragma unroll
 		for (int c = 0; c < K_CHUNKS; c++)
@@ -100,13 +96,12 @@ __device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection 
 // Adds the rows to x; the first DEPTH rounds are under way.
 __device__ inline void attend(Sum &x, const float *q, u8 *ring, const Rows &r, const Selection &m)
 {
-	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, rounds = r.rounds();
+	int lane = threadIdx.x % LANES, rounds = r.rounds(), at = threadIdx.x / LANES - r.suffix;
 #pragma unroll 1
-	for (int round = 0, slot = 0; round < rounds; round++, slot = slot + 1 == DEPTH ? 0 : slot + 1) {
-		int at, left = r.left(round, group / (WARP / LANES) * (WARP / LANES), at); // the warp's first row
-		if (left > 0) {
-			bool is = group % (WARP / LANES) < left;
-			float score = is && round >= r.early ? -less(m, m.list[at + group % (WARP / LANES)].which) : 0, part = 0;
+	for (int round = 0, slot = 0; round < rounds; round++, slot = slot + 1 == DEPTH ? 0 : slot + 1, at += GROUPS) {
+		bool is = at < r.listed;
+		if (__any_sync(~0u, is)) {
+			float score = is && at >= 0 ? -less(m, m.list[at].which) : 0, part = 0;
 			copy_wait<DEPTH - 1>();
 			uint4 key[V_IN_K ? K_CHUNKS : 1];
 #pragma unroll
@@ -132,7 +127,7 @@ __device__ inline void attend(Sum &x, const float *q, u8 *ring, const Rows &r, c
 						add8(x.at + c * 8, V_IN_K ? key[V_IN_K ? c : 0] : *lane_chunk(ring, slot, K_CHUNKS + c), p);
 			}
 		}
-		fetch(ring, slot, r, m, round + DEPTH);
+		fetch(ring, slot, r, m, round + DEPTH, true, true);
 	}
 	copy_wait<0>();
 }
