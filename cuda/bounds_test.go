@@ -13,8 +13,8 @@ import (
 	"blitzen/device/devicetest"
 )
 
-// TestSuiteChecked is the suite with checks of every address.
-func TestSuiteChecked(t *testing.T) {
+// TestCheckedSuite is the suite with checks of every address.
+func TestCheckedSuite(t *testing.T) {
 	for name, ty := range map[string]device.DType{"F32": device.F32, "BF16": device.BF16} {
 		t.Run(name, func(t *testing.T) {
 			devicetest.Suite(t, func(t *testing.T) device.Device { return requireGPU(t, Options{DType: ty, Bounds: true}) })

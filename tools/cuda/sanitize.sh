@@ -24,7 +24,7 @@ export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
 
 with=
 case $tool in
-bounds) suites='^TestSuiteChecked$/^F32$ ^TestSuiteChecked$/^BF16$' ;;
+bounds) suites='^TestCheckedSuite$/^F32$ ^TestCheckedSuite$/^BF16$' ;;
 memcheck) suites='^TestSuite$/^F32_sync$ ^TestSuite$/^BF16_sync$' ;;
 *) suites='^TestSuite$/^BF16_eager$' ;;
 esac
