@@ -45,7 +45,7 @@ func (l *Log) resume(h Header) ([]Answer, error) {
 	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("another process writes to it: %w", err)
 	}
-	data, err := io.ReadAll(l.file)
+	data, err := readAll(l.file)
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +121,31 @@ func encode(v any) ([]byte, error) {
 	return line.Bytes(), err
 }
 
+// mostResults is the largest results file, in bytes: an answer takes some hundreds.
+const mostResults = 1 << 30
+
+func readAll(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > mostResults {
+		return nil, fmt.Errorf("it has more than %d bytes: it is no results file", mostResults)
+	}
+	return io.ReadAll(f)
+}
+
 // ReadResults reads a results file, which may be one that is being written: a
 // last line without its end is left out.
 func ReadResults(path string) (Results, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Results{}, err
+	}
+	defer f.Close()
+	data, err := readAll(f)
+	if err != nil {
+		return Results{}, fmt.Errorf("%s: %w", path, err)
 	}
 	r, _, err := parse(data)
 	if err != nil {

@@ -35,7 +35,7 @@ func ReadRows(r io.Reader, bad func(error)) ([]Row, error) {
 	var rows []Row
 	lines := bufio.NewReader(r)
 	for number := 1; ; number++ {
-		line, end := lines.ReadBytes('\n')
+		line, end := readLine(lines)
 		if end != nil && !errors.Is(end, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", number, end)
 		}
@@ -56,6 +56,23 @@ func ReadRows(r io.Reader, bad func(error)) ([]Row, error) {
 		}
 		if end != nil {
 			return rows, nil
+		}
+	}
+}
+
+// mostLine is the longest line of a file of rows, in bytes.
+const mostLine = 256 << 20
+
+// readLine reads up to a newline, and no more than mostLine.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > mostLine:
+			return nil, fmt.Errorf("it has more than %d bytes", mostLine)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
 		}
 	}
 }

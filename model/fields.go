@@ -24,6 +24,9 @@ type Fields struct {
 	err    *error // shared with nested objects
 }
 
+// mostFields is the most bytes of a JSON file that is read.
+const mostFields = 64 << 20
+
 // ReadFields reads a JSON file. Python writes Infinity and NaN, which JSON does
 // not know: only a getter of such a field complains.
 func ReadFields(path string) (*Fields, error) {
@@ -39,6 +42,9 @@ func ReadFields(path string) (*Fields, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file: download it again", path)
+	}
+	if info.Size() > mostFields {
+		return nil, fmt.Errorf("%s has %d bytes, which no such file has: download it again", path, info.Size())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 	"strings"
 )
 
+// maxFile is the largest file that is read, in bytes: those of large vocabularies have some 20 MiB.
+const maxFile = 1 << 30
+
 // readFile is os.ReadFile that recognises a file whose content was not fetched. Only a file that is not there at all is
 // fs.ErrNotExist.
 func readFile(path string) ([]byte, error) {
@@ -27,6 +30,9 @@ func readFile(path string) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file: download it again", path)
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes, which no such file has: download it again", path, info.Size())
 	}
 	data, err := os.ReadFile(path)
 	if err == nil && bytes.HasPrefix(data, []byte("version https://git-lfs")) {

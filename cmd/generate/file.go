@@ -7,6 +7,33 @@ import (
 	"path/filepath"
 )
 
+// mostText is the most bytes that are read of a prompt, a template or ids: no model
+// reads as much.
+const mostText = 64 << 20
+
+// readUpTo reads all of r, at most so many bytes.
+func readUpTo(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = usagef("more than %d bytes: no model reads as much", most)
+	}
+	return data, err
+}
+
+// readFile is os.ReadFile of at most so many bytes.
+func readFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readUpTo(f, most)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return data, err
+}
+
 // file is one that is written as a whole: what stood there before stays until
 // then, and where it cannot be written is known from the start.
 type file struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,5 +68,57 @@ func TestHelpOnFullDisk(t *testing.T) {
 		if code := run(t.Context(), args, strings.NewReader(""), gone, &stderr); code != 0 {
 			t.Errorf("%q: the reader went away: exit code %d", args, code)
 		}
+	}
+}
+
+// endless is a stream without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// Files and streams without end are not read into memory.
+func TestEndlessInputs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir+"/model", os.DirFS(needle)); err != nil {
+		t.Fatal(err)
+	}
+	sparse := func(name string) string {
+		write(t, name, "")
+		if err := os.Truncate(name, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	sparse(dir + "/rows.jsonl")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{needle}, "stdin: more than 67108864 bytes: no model reads as much"},
+		{[]string{needle, "-f", "/dev/zero"}, "--file: /dev/zero: more than 67108864 bytes"},
+		{[]string{needle, "--prompt-ids", "@/dev/zero"}, "--prompt-ids: /dev/zero: more than 67108864 bytes"},
+		{[]string{needle, "-p", "x", "--chat-template", sparse(dir + "/t.jinja")}, "--chat-template: DIR/t.jinja: more than 67108864 bytes"},
+		{[]string{"tokenize", needle}, "stdin: more than 67108864 bytes"},
+		{[]string{"evaluate", needle, "--tasks", dir + "/rows.jsonl"}, "line 1: it has more than 268435456 bytes"},
+		{[]string{"evaluate", needle, "--output", sparse(dir + "/results")}, "no results file"},
+		{[]string{"report", dir + "/results", "-o", dir + "/x.html"}, "no results file"},
+	} {
+		o := generateWith(t.Context(), endless{}, c.args...)
+		if o.code == 0 || !strings.Contains(strings.ReplaceAll(o.errors, dir, "DIR"), c.want) {
+			t.Errorf("%q: exit code %d, %s, want %q", c.args, o.code, o.errors, c.want)
+		}
+	}
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json"} {
+		before := read(t, dir+"/model/"+name)
+		sparse(dir + "/model/" + name)
+		if o := generate(t, "", dir+"/model", "-p", "x"); o.code != 1 || !strings.Contains(o.errors, name+" has 1099511627776 bytes, which no such file has") {
+			t.Errorf("%s: exit code %d, %s", name, o.code, o.errors)
+		}
+		write(t, dir+"/model/"+name, before)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,7 +86,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	case f.Changed("prompt") && f.Changed("file"):
 		return "", usagef("--prompt and --file both give a text: use one")
 	case f.Changed("file"):
-		data, err := os.ReadFile(p.file)
+		data, err := readFile(p.file, mostText)
 		if err != nil {
 			return "", usagef("--file: %v", err)
 		}
@@ -97,7 +96,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	case !f.Changed("prompt") && isTerminal(cmd.InOrStdin()):
 		return "", usagef("nothing to read: give -p TEXT, -f FILE or text on stdin; %s", seeHelp(cmd))
 	}
-	data, err := io.ReadAll(cmd.InOrStdin())
+	data, err := readUpTo(cmd.InOrStdin(), mostText)
 	if err != nil {
 		return "", fmt.Errorf("stdin: %w", err)
 	}
@@ -194,7 +193,7 @@ func readTemplate(path string) (string, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", usagef("--chat-template: %s is not a regular file", path)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, mostText)
 	if err == nil && len(data) == 0 {
 		err = fmt.Errorf("%s is empty", path)
 	}
@@ -209,7 +208,7 @@ func readTemplate(path string) (string, error) {
 // flag names it in errors.
 func parseIDs(flag, s string) ([]int32, error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
-		data, err := os.ReadFile(path)
+		data, err := readFile(path, mostText)
 		if err != nil {
 			return nil, usagef("%s: %v", flag, err)
 		}

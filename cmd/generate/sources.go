@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,11 +267,16 @@ func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
 
 // fileHash tells one file of rows from another.
 func fileHash(path string) (string, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	return shortHash(data), nil
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
 func shortHash(data []byte) string {
