@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"blitzen/decode"
 	"blitzen/eval"
 	"blitzen/report"
 )
@@ -17,10 +18,13 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 	if err != nil {
 		return err
 	}
-	skipped := 0
+	skipped, cut := 0, 0
 	for _, a := range r.Answers {
-		if a.Skipped != "" {
+		switch {
+		case a.Skipped != "":
 			skipped++
+		case a.Finish == decode.FinishContext:
+			cut++
 		}
 	}
 	fmt.Fprintf(w, "%s (%s), %s on %s; task seed %s, attention seed %s; %s\n", r.Model.Path, r.Model.Hash, r.Model.DType, r.Model.Device,
@@ -28,6 +32,9 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 	fmt.Fprintf(w, "95 %% intervals by bootstrap over prompts within tasks (%d resamples, seed %d)\n", eval.Resamples, bootstrapSeed)
 	if skipped > 0 {
 		fmt.Fprintf(w, "%s skipped\n", count(skipped, "prompt"))
+	}
+	if cut > 0 {
+		fmt.Fprintf(w, "%s cut off at the model's limit of tokens\n", count(cut, "answer"))
 	}
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		if err := printTable(w, t); err != nil {

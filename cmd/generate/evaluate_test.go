@@ -243,6 +243,57 @@ func TestEvaluateStop(t *testing.T) {
 	}
 }
 
+// A prompt as long as the model reads leaves room for its answer; one that does
+// not, as it stands in a file, is told of.
+func TestEvaluateLeavesRoom(t *testing.T) {
+	const limit = 512
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"} {
+		write(t, dir+"/"+name, read(t, needle+"/"+name))
+	}
+	weights, err := filepath.Abs(needle + "/model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(weights, dir+"/model.safetensors"); err != nil {
+		t.Fatal(err)
+	}
+	setField(t, dir, "max_position_embeddings", limit)
+	line := func(words, tokens int) string {
+		row, _ := json.Marshal(map[string]any{
+			"input":   "The access code of recipe-council is 1117335." + strings.Repeat(" one", words) + "\nQuestion: What is the access code of recipe-council?",
+			"outputs": []string{"1117335"}, "max_tokens": tokens,
+		})
+		return string(row) + "\n"
+	}
+	write(t, dir+"/long.jsonl", line(1000, 40))
+	write(t, dir+"/full.jsonl", line(limit-63, 40))
+	for i, c := range []struct {
+		args []string
+		room int // for the answer
+	}{
+		{[]string{"access_2", "--length", "512", "--samples", "5"}, defaultAnswer},
+		{[]string{"access_2", "--length", "512", "--samples", "5", "-n", "30"}, 30},
+		{[]string{dir + "/long.jsonl", "--truncate", "middle"}, 40},
+		{[]string{dir + "/long.jsonl", "--truncate", "middle", "--limit", "500"}, 40},
+	} {
+		path := fmt.Sprint(dir, "/out", i)
+		o := answer(t, "", append([]string{"evaluate", dir, "--attention", "dense", "-o", path, "--tasks"}, c.args...)...)
+		r, err := eval.ReadResults(path)
+		if err != nil || len(r.Answers) == 0 || strings.Contains(o.out, "the model's limit") {
+			t.Fatalf("%v: %d answers, error %v:\n%s", c.args, len(r.Answers), err, o.out)
+		}
+		for _, a := range r.Answers {
+			if a.PromptTokens > limit-c.room || a.PromptTokens < limit-c.room-60 || a.Finish == "context" {
+				t.Errorf("%v: %d tokens, then %d: %s", c.args, a.PromptTokens, a.Tokens, a.Finish)
+			}
+		}
+	}
+	if o := answer(t, "", "evaluate", dir, "--attention", "dense", "--tasks", dir+"/full.jsonl"); !strings.Contains(o.out, "\n1 answer cut off at the model's limit of tokens\n") {
+		t.Errorf("printed\n%s", o.out)
+	}
+}
+
 // Lengths near the largest number do not overflow, and a shard without prompts
 // says so.
 func TestEvaluateHuge(t *testing.T) {
@@ -269,7 +320,7 @@ func TestCutMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Tokenizer.Close()
-	p := &promptPlan{encode: encoder{flags: newEvaluateCommand().Flags(), opened: o}}
+	p := &promptPlan{encode: encoder{flags: newEvaluateCommand().Flags(), opened: o, cuts: true}}
 	row := eval.Row{Input: strings.Join(words, " "), AnswerPrefix: " So"}
 	whole, err := p.encode.ids(row.Input, row.AnswerPrefix)
 	if err != nil {

@@ -124,7 +124,7 @@ type promptPlan struct {
 func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, maxTokens int) (*promptPlan, error) {
 	p := &promptPlan{flags: s, encode: encoder{cmd.Flags(), *prompt, o, s.truncate != ""}, maxTokens: maxTokens, positions: o.Config.MaxPositions}
 	var err error
-	if p.sources, err = s.sources(cmd, o, p.encode); err != nil {
+	if p.sources, err = s.sources(cmd, p.answerTokens(eval.Row{}), p.encode); err != nil {
 		return nil, err
 	}
 	for _, src := range p.sources {
@@ -235,11 +235,15 @@ func (p *promptPlan) fit(q question, s rowSource) ([]int32, error) {
 	if q.limit > 0 {
 		limit, whose = q.limit, "the one asked for"
 	}
+	cut := s.file && p.flags.truncate == "middle"
+	if cut {
+		limit = p.withRoom(limit, q.maxTokens)
+	}
 	ids, err := p.encode.ids(q.Input, q.AnswerPrefix)
 	switch {
 	case err != nil || len(ids) <= limit:
 		return ids, err
-	case s.file && p.flags.truncate == "middle":
+	case cut:
 		return p.cutMiddle(q.Row, limit, len(ids))
 	}
 	hint := ": --truncate middle cuts it"
@@ -247,6 +251,15 @@ func (p *promptPlan) fit(q question, s rowSource) ([]int32, error) {
 		hint = "" // compare has no such flag
 	}
 	return nil, fmt.Errorf("the prompt has %d tokens, and the limit, %s, is %d%s", len(ids), whose, limit, hint)
+}
+
+// withRoom is the most tokens, of limit, that a prompt has when the model is to
+// read its answer, too; limit, where the answer alone may be longer than that.
+func (p *promptPlan) withRoom(limit, answer int) int {
+	if room := p.positions - answer; room > 0 {
+		return min(limit, room)
+	}
+	return limit
 }
 
 // cutMiddle takes tokens out of the middle of a row's message, as LongBench v2

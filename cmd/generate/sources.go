@@ -148,22 +148,23 @@ type rowSource struct {
 }
 
 // sources are those that the flags name, by length and then task. Files come
-// once, after them.
-func (s *sourceFlags) sources(cmd *cobra.Command, o *opened, encode encoder) ([]rowSource, error) {
+// once, after them. Answers of tasks that do not say how long they are have up to
+// answer tokens.
+func (s *sourceFlags) sources(cmd *cobra.Command, answer int, encode encoder) ([]rowSource, error) {
 	lengths, err := s.eachLength()
 	if err != nil {
 		return nil, err
 	}
 	var all []rowSource
 	for _, length := range lengths {
-		if length > o.Config.MaxPositions {
-			return nil, usagef("--length %d: the model's limit is %d tokens", length, o.Config.MaxPositions)
-		}
 		for _, name := range choices(s.tasks) {
 			if isFile(name) {
 				continue
 			}
-			one, err := s.made(name, length, encode)
+			if most := encode.opened.Config.MaxPositions; length > most {
+				return nil, usagef("--length %d: the model's limit is %d tokens", length, most)
+			}
+			one, err := s.made(name, length, answer, encode)
 			if err != nil {
 				return nil, err
 			}
@@ -184,7 +185,7 @@ func (s *sourceFlags) sources(cmd *cobra.Command, o *opened, encode encoder) ([]
 }
 
 // made is a task whose rows are made.
-func (s *sourceFlags) made(name string, length int, encode encoder) (rowSource, error) {
+func (s *sourceFlags) made(name string, length, answer int, encode encoder) (rowSource, error) {
 	out := rowSource{limit: length, rows: s.perTask, where: func(row eval.Row) string { return row.ID }}
 	if out.rows == 0 {
 		out.rows = defaultSamples
@@ -194,6 +195,10 @@ func (s *sourceFlags) made(name string, length int, encode encoder) (rowSource, 
 	case err != nil:
 		return out, err
 	case codes > 0:
+		// The length is that of the prompt: near the model's limit, less its answer.
+		if room := encode.opened.Config.MaxPositions - answer; room > 0 {
+			length = min(length, room)
+		}
 		a := eval.AccessCodes{Tokens: length, Codes: codes, Seed: s.taskSeed}
 		out.row = func(i int) (eval.Row, error) {
 			row, err := a.Row(i, func(text string) (int, error) { return encode.count(text, "") })
