@@ -142,7 +142,7 @@ func TestEvaluateOtherSettings(t *testing.T) {
 	}{
 		{[]string{"--task-seed", "8"}, "it holds answers of another run; --task-seed differs: 8, and 7 there: name another file, or ask for the same"},
 		{[]string{"--raw"}, "; template differs: "},
-		{[]string{"--parent-size", "8"}, `; attention flags differs: {"parent-size":"8"}, and  there: `},
+		{[]string{"--parent-size", "8"}, `; attention flags differs: {"parent-size":"8"}, and not set there: `},
 		{[]string{"--samples", "2"}, "; the number of prompts differs: 2, and 1 there: "},
 		{[]string{"--attention", "dense,santapp"}, "; attention differs: "},
 		{[]string{"--shard", "1/2"}, "it holds shard 0/1, and this is 1/2: name another file"},
