@@ -65,12 +65,18 @@ func readSpec(dir string) (*spec, error) {
 	return s, nil
 }
 
+// maxAdded bounds the added tokens, which the library compares with each other; published files have up to some thousand.
+const maxAdded = 1 << 14
+
 func (s *spec) check() error {
 	if s.Model.Type != "BPE" && s.Model.Type != "" {
 		return fmt.Errorf("model type %s is not supported, only byte-level BPE", quoted(s.Model.Type))
 	}
 	if s.Model.Dropout != 0 {
 		return fmt.Errorf("model dropout %v would split text at random: set it to null", s.Model.Dropout)
+	}
+	if n := len(s.AddedTokens); n > maxAdded {
+		return fmt.Errorf("%d added tokens: at most %d are supported", n, maxAdded)
 	}
 	if _, err := types(s.Normalizer, "normalizer", normalizers); err != nil {
 		return err

@@ -122,3 +122,9 @@ func TestEndlessInputs(t *testing.T) {
 		write(t, dir+"/model/"+name, before)
 	}
 }
+
+func TestEmptyName(t *testing.T) {
+	for _, args := range [][]string{{"", "-p", "x"}, {"inspect", ""}, {"bench", ""}} {
+		refused(t, generate(t, "", args...), 2, "", "the name of the model is empty: want a folder, or org/name in the Hugging Face cache")
+	}
+}

@@ -13,6 +13,9 @@ const mainRevision = "main"
 // resolveModel finds the folder of a model: a folder as it is, or org/name in
 // the Hugging Face cache. Nothing is downloaded.
 func resolveModel(name, revision string) (string, error) {
+	if name == "" {
+		return "", usagef("the name of the model is empty: want a folder, or org/name in the Hugging Face cache")
+	}
 	if info, err := os.Stat(name); err == nil {
 		if !info.IsDir() {
 			return "", usagef("%s is a file: give the folder that holds config.json and *.safetensors", name)
