@@ -12,9 +12,8 @@
 // dst [TOKENS, out]; x [TOKENS, in]; w [out, in] in up to 4 parts; gamma [in]; h
 // [TOKENS, in]; wide [TOKENS, 2·out]. Sums in float32, in an order that depends on
 // the shape alone.
-#include "early.cuh"
+#include "read_rows.cuh"
 
-#define GROUPS (8 / SPLIT)
 #define EVERY (GATED ? (OUTS + 1) / 2 : OUTS) // outputs of a group
 
 struct Part {
@@ -99,39 +98,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 					sum[o][t] += y[j] * f32(v[o].at[j]);
 		}
 	};
-#if AHEAD > 0
-	Vec<W, VEC> v[AHEAD][OUTS];
-	auto fetch = [&](int slot, int i) {
-#pragma unroll
-		for (int o = 0; o < OUTS; o++)
-			if (i < a.in)
-				v[slot][o] = stream<W, VEC>(w[o] + i);
-	};
-#pragma unroll
-	for (int n = 0; n < AHEAD; n++)
-		fetch(n, at + n * stride);
-	wait_for_previous();
-	for (; at < a.in; at += AHEAD * stride) {
-#pragma unroll
-		for (int n = 0; n < AHEAD; n++) {
-			int i = at + n * stride;
-			if (i >= a.in)
-				break;
-			multiply(i, v[n]);
-			fetch(n, i + AHEAD * stride);
-		}
-	}
-#else
-	wait_for_previous();
-#pragma unroll 4 / OUTS
-	for (; at < a.in; at += stride) {
-		Vec<W, VEC> v[OUTS];
-#pragma unroll
-		for (int o = 0; o < OUTS; o++)
-			v[o] = *(const Vec<W, VEC> *)(w[o] + at);
-		multiply(at, v);
-	}
-#endif
+	read_rows(a, w, at, stride, multiply);
 
 	__shared__ float shared[8][OUTS + NORM][TOKENS];
 #pragma unroll

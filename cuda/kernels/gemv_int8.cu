@@ -8,10 +8,8 @@
 // of the weight; grid: (groups of all parts).
 // dst [TOKENS, out]; x [TOKENS, in]; w [out, in] in up to 4 parts. Sums in
 // float32, in an order that depends on the shape alone.
-#include "early.cuh"
 #include "int8.cuh"
-
-#define GROUPS (8 / SPLIT)
+#include "read_rows.cuh"
 
 struct Part {
 	const i8 *w;
@@ -67,39 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv_int8(PARAM)
 					sum[o][t] += f32(x.at[j]) * y[o][j];
 		}
 	};
-#if AHEAD > 0
-	Vec<i8, VEC> v[AHEAD][OUTS];
-	auto fetch = [&](int slot, int i) {
-#pragma unroll
-		for (int o = 0; o < OUTS; o++)
-			if (i < a.in)
-				v[slot][o] = stream<i8, VEC>(w[o] + i);
-	};
-#pragma unroll
-	for (int n = 0; n < AHEAD; n++)
-		fetch(n, at + n * stride);
-	wait_for_previous();
-	for (; at < a.in; at += AHEAD * stride) {
-#pragma unroll
-		for (int n = 0; n < AHEAD; n++) {
-			int i = at + n * stride;
-			if (i >= a.in)
-				break;
-			multiply(i, v[n]);
-			fetch(n, i + AHEAD * stride);
-		}
-	}
-#else
-	wait_for_previous();
-#pragma unroll 4 / OUTS
-	for (; at < a.in; at += stride) {
-		Vec<i8, VEC> v[OUTS];
-#pragma unroll
-		for (int o = 0; o < OUTS; o++)
-			v[o] = *(const Vec<i8, VEC> *)(w[o] + at);
-		multiply(at, v);
-	}
-#endif
+	read_rows(a, w, at, stride, multiply);
 
 	__shared__ float shared[8][OUTS][TOKENS];
 #pragma unroll
