@@ -173,16 +173,19 @@ var gemvShapes = []struct {
 const large = 100e6
 
 // gemvShape is the first whose last wave of blocks fills the card about best.
-// Where many blocks follow each other and rows are long, as many of them as
+// Where many blocks follow each other and weights are long, the last wave does not
+// count: one row is read once for four outputs; with more rows, as many blocks as
 // possible at once are faster than loads ahead.
 func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvShape {
 	if outs*in*w.Size() >= large && in >= 8*32*vector {
-		s := gemvShape{outs: 1}
-		if tokens > 2 { // rows of x are read again for every output
-			s.outs = 2
+		switch {
+		case tokens == 1:
+			return gemvShape{4, gemvSplit(outs, in, vector), 2}
+		case tokens == 2:
+			return gemvShape{1, gemvSplit(outs, in, vector), 0}
+		default: // rows of x are read again for every output
+			return gemvShape{2, gemvSplit(outs/2, in, vector), 0}
 		}
-		s.split = gemvSplit(outs/s.outs, in, vector)
-		return s
 	}
 	best, least := gemvShape{1, 1, 2}, math.Inf(1)
 	for _, s := range gemvShapes {
@@ -201,8 +204,11 @@ func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvSh
 // read of a row, and warps share the row while each lane has several loads, or one
 // where there are few outputs.
 func gemvNormed(outs, in, vector int, w device.DType) gemvShape {
-	const few, many = 2000, 5000 // warps on a large GPU
+	const few, many = 2000, 4000 // warps on a large GPU
 	s := gemvShape{outs: 2, split: 1}
+	if outs*in*w.Size() < large {
+		s.ahead = 2
+	}
 	for s.split < 8 {
 		warps, loads := outs/2*s.split, float64(in)/float64(2*s.split*32*vector) // if it is doubled
 		switch {
@@ -286,56 +292,4 @@ func (k *kernels) matmul(dst, x, w, bias *device.Tensor, add bool) error {
 
 func tiles(a matmulArgs, batch int) driver.Grid {
 	return driver.Grid{X: ceil(int(a.outs), 64), Y: ceil(int(a.rows), 64), Z: batch, Threads: threads}
-}
-
-type headLinearArgs struct {
-	dst, x, w cube
-	scale     mat
-	in, outs  int32
-}
-
-// HeadLinear implements device.Kernels.
-func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
-	tokens, heads, in, outs := x.Shape[0], x.Shape[1], x.Shape[2], dst.Shape[2]
-	if tokens > fewTokens && w.DType == device.I8 {
-		return k.headLinearInt8(dst, x, w, transpose)
-	}
-	if tokens > fewTokens {
-		return k.headTiles(dst, x, w, transpose)
-	}
-	c := k.call("head_linear").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType)
-	args := headLinearArgs{c.cube(dst), c.cube(x), c.cube(w), c.mat(w.Scale), int32(in), int32(outs)}
-	kernel, vector, columns := "direct", vectorOf(16/w.DType.Size(), w, x), threads/32
-	if transpose {
-		vector = vectorOf(16/w.DType.Size(), w)
-		if w.DType == device.I8 { // few bytes: many blocks matter more than long loads
-			vector = min(vector, 4)
-		}
-		kernel, columns = "transposed", 16*vector
-	}
-	c.set("VEC", vector)
-	return launch(c, kernel, k.early(driver.Grid{X: ceil(outs, columns), Y: heads, Z: tokens, Threads: threads}), 0, &args)
-}
-
-// headTiles is HeadLinear for many tokens: heads are the batch of a product.
-func (k *kernels) headTiles(dst, x, w *device.Tensor, transpose bool) error {
-	c := k.call("matmul").as("DST", dst.DType).as("SRC", x.DType).as("W", w.DType).as("BIAS", w.DType)
-	p, ok := c.product(dst, x, w, nil)
-	p.Rows, p.Outs, p.Inner, p.Batch, p.TransA = x.Shape[0], dst.Shape[2], x.Shape[2], x.Shape[1], transpose
-	p.LDA, p.LDB, p.LDD = w.Stride[1], x.Stride[0], dst.Stride[0]
-	p.StrideA, p.StrideB, p.StrideD = w.Stride[0], x.Stride[1], dst.Stride[1]
-	if ok {
-		if done, err := c.multiply(p, dst, x, w, nil); done || err != nil {
-			return err
-		}
-	}
-	byHead := func(v cube) cube { return cube{v.p, v.s1, v.s0} }
-	args := matmulArgs{
-		dst: byHead(c.cube(dst)), x: byHead(c.cube(x)), w: c.cube(w), step: 1,
-		rows: int32(x.Shape[0]), outs: int32(dst.Shape[2]), in: int32(x.Shape[2]),
-	}
-	if transpose {
-		args.w.s1, args.step = 1, args.w.s1
-	}
-	return launch(c, "matmul", tiles(args, x.Shape[1]), 0, &args)
 }

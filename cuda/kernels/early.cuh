@@ -21,16 +21,37 @@ __device__ inline void let_next_start()
 #endif
 }
 
+// N neighbours as they came from memory: in words, since a number of two bytes would
+// take a register of its own.
+template <int BYTES> struct __align__(BYTES) Packed { u32 words[BYTES / 4]; };
+template <> struct Packed<2> { u16 words[1]; };
+template <> struct Packed<1> { u8 words[1]; };
+template <class T, int N> using Loaded = Packed<sizeof(T) * N>;
+
 // Loads N neighbours that are read once. The order of such loads and of waits
 // stays as written.
-template <class T, int N> __device__ inline Vec<T, N> stream(const T *p)
+template <class T, int N> __device__ inline Loaded<T, N> stream(const T *p)
 {
-	if constexpr (sizeof(Vec<T, N>) == 16) {
-		union { u32 words[4]; Vec<T, N> v; } u;
+	if constexpr (sizeof(T) * N == 16) {
+		Loaded<T, N> v;
 		asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-			: "=r"(u.words[0]), "=r"(u.words[1]), "=r"(u.words[2]), "=r"(u.words[3]) : "l"(p));
-		return u.v;
+			: "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3]) : "l"(p));
+		return v;
 	} else {
-		return *(const Vec<T, N> *)p;
+		return *(const Loaded<T, N> *)p;
+	}
+}
+
+// Number i of a load.
+template <class T, int BYTES> __device__ inline float number(const Packed<BYTES> &v, int i)
+{
+	if constexpr (sizeof(T) == 4) {
+		return __uint_as_float(v.words[i]);
+	} else if constexpr (sizeof(T) == 2) {
+		T x;
+		x.bits = v.words[i * 2 / sizeof(v.words[0])] >> (sizeof(v.words[0]) == 4 ? i % 2 * 16 : 0);
+		return f32(x);
+	} else {
+		return (i8)(v.words[i / sizeof(v.words[0])] >> i % sizeof(v.words[0]) * 8);
 	}
 }

@@ -30,7 +30,7 @@ template <class X> __device__ inline void products(float &s0, float &s1, const i
 {
 	s0 = s1 = 0;
 	for (int base = lane_id() * VEC; base < n; base += DEEP * WARP * VEC) {
-		Vec<i8, VEC> p[DEEP], q[DEEP];
+		Loaded<i8, VEC> p[DEEP], q[DEEP];
 #pragma unroll
 		for (int i = 0; i < DEEP; i++)
 			if (int d = base + i * WARP * VEC; d < n)
@@ -41,7 +41,7 @@ template <class X> __device__ inline void products(float &s0, float &s1, const i
 			if (d >= n)
 				break;
 			float y0[VEC], y1[VEC];
-			widen(p[i], y0), widen(q[i], y1);
+			widen<i8>(p[i], y0), widen<i8>(q[i], y1);
 			const int PART = VEC * sizeof(X) > 32 ? 32 / sizeof(X) : VEC;
 #pragma unroll
 			for (int j = 0; j < VEC; j += PART) {

@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 	for (int o = 0; o < OUTS; o++) // outputs past the end read the last row again
 		w[o] = a.parts[GATED ? o / EVERY : p].w + min(first + (GATED ? o % EVERY : o), part.outs - 1) * part.ld;
 	float sum[OUTS][TOKENS] = {}, squares[TOKENS] = {};
-	auto multiply = [&](int i, const Vec<W, VEC> (&v)[OUTS]) {
+	auto multiply = [&](int i, const Loaded<W, VEC> (&v)[OUTS]) {
 #pragma unroll
 		for (int t = 0; t < TOKENS; t++) {
 			Vec<SRC, VEC> x = *(const Vec<SRC, VEC> *)(a.x.row(t) + i);
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 			for (int o = 0; o < OUTS; o++)
 #pragma unroll
 				for (int j = 0; j < VEC; j++)
-					sum[o][t] += y[j] * f32(v[o].at[j]);
+					sum[o][t] += y[j] * number<W>(v[o], j);
 		}
 	};
 	read_rows(a, w, at, stride, multiply);

@@ -50,11 +50,11 @@ extern "C" __global__ void __launch_bounds__(256) gemv_int8(PARAM)
 	for (int o = 0; o < OUTS; o++) // outputs past the end read the last row again
 		w[o] = part.w + min(first + o, part.outs - 1) * part.ld;
 	float sum[OUTS][TOKENS] = {};
-	auto multiply = [&](int i, const Vec<i8, VEC> (&v)[OUTS]) {
+	auto multiply = [&](int i, const Loaded<i8, VEC> (&v)[OUTS]) {
 		float y[OUTS][VEC];
 #pragma unroll
 		for (int o = 0; o < OUTS; o++)
-			widen(v[o], y[o]);
+			widen<i8>(v[o], y[o]);
 #pragma unroll
 		for (int t = 0; t < TOKENS; t++) {
 			Vec<SRC, VEC> x = *(const Vec<SRC, VEC> *)(a.x.row(t) + i);

@@ -22,9 +22,9 @@ KERNEL widen_experts(PARAM)
 	const float *scale = matrix == 0 ? e.gateScale : matrix == 1 ? e.upScale : e.downScale;
 	i64 ld = matrix == 0 ? e.gateLD : matrix == 1 ? e.upLD : e.downLD;
 	int n = matrix == 2 ? a.width : a.hidden, row = at / n;
-	Vec<i8, VEC> v = *(const Vec<i8, VEC> *)(w + row * ld + at % n);
+	Loaded<i8, VEC> v = *(const Loaded<i8, VEC> *)(w + row * ld + at % n);
 	float y[VEC], s = scale[row];
-	widen(v, y);
+	widen<i8>(v, y);
 	bf16 *dst = a.dst + (i64)blockIdx.y * a.width * a.hidden + at;
 	const int STORE = VEC < 8 ? VEC : 8;
 #pragma unroll

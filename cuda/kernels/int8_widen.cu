@@ -15,9 +15,9 @@ KERNEL widen_rows(PARAM)
 	int per_row = a.n / VEC, at = blockIdx.x * 256 + threadIdx.x, r = at / per_row, i = at % per_row * VEC, b = blockIdx.y;
 	if (r >= a.rows)
 		return;
-	Vec<i8, VEC> v = *(const Vec<i8, VEC> *)(a.w.row(b, r) + i);
+	Loaded<i8, VEC> v = *(const Loaded<i8, VEC> *)(a.w.row(b, r) + i);
 	float y[VEC], scale = a.scale.row(b)[r];
-	widen(v, y);
+	widen<i8>(v, y);
 	const int STORE = VEC * sizeof(DST) < 16 ? VEC : 16 / sizeof(DST);
 	DST *dst = a.dst + (b * (i64)a.rows + r) * a.n + i;
 #pragma unroll

@@ -13,7 +13,7 @@ template <class T, class Args, class Multiply>
 __device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, const int stride, Multiply multiply)
 {
 #if AHEAD > 0
-	Vec<T, VEC> v[AHEAD][OUTS];
+	Loaded<T, VEC> v[AHEAD][OUTS] = {};
 	auto fetch = [&](int slot, int i) {
 #pragma unroll
 		for (int o = 0; o < OUTS; o++)
@@ -38,10 +38,10 @@ __device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, con
 	wait_for_previous();
 #pragma unroll 4 / OUTS
 	for (; at < a.in; at += stride) {
-		Vec<T, VEC> v[OUTS];
+		Loaded<T, VEC> v[OUTS];
 #pragma unroll
 		for (int o = 0; o < OUTS; o++)
-			v[o] = *(const Vec<T, VEC> *)(w[o] + at);
+			v[o] = *(const Loaded<T, VEC> *)(w[o] + at);
 		multiply(at, v);
 	}
 #endif
