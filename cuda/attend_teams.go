@@ -262,7 +262,7 @@ func given(t *device.Tensor) int {
 
 // onlyReads are kernels that write caches and activations and read all else.
 var onlyReads = map[string]bool{
-	"rope": true, "append": true, "rotate_append": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_latent": true, "attend_merge": true,
+	"rope": true, "append": true, "rotate_append": true, "absorb": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_latent": true, "attend_merge": true,
 	"teams_score": true, "teams_attend": true,
 }
 

@@ -95,12 +95,16 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.SwiGLU(x(tokens, 64), x(tokens, 128))
 	ops.Router(device.RouterArgs{IDs: i(tokens, 2), Weights: f(tokens, 2), X: x(tokens, hidden), Gate: x(4, hidden), Groups: 1, TopGroups: 1})
 	ops.Experts(device.ExpertsArgs{Dst: x(tokens, hidden), X: x(tokens, hidden), IDs: i(tokens, 2), Weights: f(tokens, 2), Experts: []device.Expert{expert, expert}})
+	ops.MoE(device.MoEArgs{X: f(tokens, hidden), Norm: norm, Router: device.RouterArgs{IDs: i(tokens, 2), Weights: f(tokens, 2), X: x(tokens, hidden), Gate: x(4, hidden), Groups: 1, TopGroups: 1},
+		Experts: []device.Expert{expert, expert, expert, expert}, Shared: expert, GateUp: x(tokens, 128), Inner: x(tokens, 64)})
 	ops.Copy(f(tokens, hidden), x(tokens, hidden))
 	ops.Append(k, x(tokens, m.keyHeads, m.dk), pos, i(m.keyHeads, 8))
 	ops.RotateAppend(device.RotateAppendArgs{Q: q, K: x(tokens, m.keyHeads, m.dk), V: x(tokens, m.keyHeads, m.dv), Pos: pos,
 		RoPE: device.RoPE{InvFreq: f(m.dk / 2), Scale: 1}, Keys: k, Values: v, Slots: i(m.keyHeads, 8)})
 	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
 		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Turned: x(tokens, m.heads, m.dk/4), Keys: x(1, 4096, m.dk)})
+	ops.RotateAppend(device.RotateAppendArgs{Q: x(tokens, m.heads, m.dk/4), K: x(tokens, 1, m.dk), Norm: device.Norm{Gamma: x(m.dk - m.dk/4)}, Pos: pos,
+		RoPE: device.RoPE{InvFreq: f(m.dk / 8), Scale: 1, Pairing: device.Interleaved}, Keys: x(1, 4096, m.dk), Beside: &device.HeadProduct{Dst: x(tokens, m.heads, 64), X: q, W: x(m.heads, m.dk, 64), Transpose: true}})
 	ops.PermuteRows(k, i(m.keyHeads, 32), false, 0)
 	ops.PermuteRows(k, i(m.keyHeads, 32), false, 16)
 	keys := p.tensor(device.F8, m.keyHeads, teams, m.dk)
@@ -306,7 +310,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
+var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

@@ -1,6 +1,9 @@
 package cuda
 
-import "blitzen/device"
+import (
+	"blitzen/cuda/driver"
+	"blitzen/device"
+)
 
 // NormLinear implements device.Kernels: for one row in one kernel.
 func (k *kernels) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
@@ -50,15 +53,50 @@ func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
 	if !ok {
 		return device.RotateAppendBySteps(k, a)
 	}
-	c := k.call("rotate_append").as("DST", a.Q.DType).as("GAMMA", a.Q.DType)
-	if a.Norm.Gamma != nil {
-		c = k.call("rotate_append").as("DST", a.Q.DType).as("GAMMA", a.Norm.Gamma.DType)
+	if a.Beside != nil {
+		return k.absorb(a, vector)
 	}
-	interleaved := 0
+	c := k.call("rotate_append").rotateMacros(a).set("VEC", vector)
+	args := c.rotateArgs(a)
+	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], rotateThreads(a, vector))), 8*int(args.half), &args)
+}
+
+type absorbArgs struct {
+	place   rotateAppendArgs
+	product headLinearArgs
+}
+
+// absorb does the product beside in the same kernel, where that takes the same loads.
+func (k *kernels) absorb(a device.RotateAppendArgs, vector int) error {
+	b := *a.Beside
+	tokens, heads, outs := b.X.Shape[0], b.X.Shape[1], b.Dst.Shape[2]
+	if !b.Transpose || tokens != a.Q.Shape[0] || tokens > fewTokens || b.Dst.DType != a.Q.DType || transposedVector(b.W) != vector ||
+		a.K.Shape[2]-a.Q.Shape[2] > rotatePieces*threads*vector {
+		a.Beside = nil
+		if err := k.RotateAppend(a); err != nil {
+			return err
+		}
+		return k.HeadLinear(b.Dst, b.X, b.W, b.Transpose)
+	}
+	c := k.call("absorb").rotateMacros(a).as("SRC", b.X.DType).as("W", b.W.DType).set("VEC", vector)
+	args := absorbArgs{c.rotateArgs(a), c.headLinearArgs(b.Dst, b.X, b.W)}
+	grid := driver.Grid{X: ceil(outs, transposedColumns(vector)), Y: heads + 1, Z: tokens, Threads: threads}
+	return launch(c, "absorb", k.early(grid), 8*int(args.place.half), &args)
+}
+
+// rotateMacros sets the macros of kernels/rotate_append.cuh but VEC.
+func (c *call) rotateMacros(a device.RotateAppendArgs) *call {
+	gamma, interleaved := a.Q.DType, 0
+	if a.Norm.Gamma != nil {
+		gamma = a.Norm.Gamma.DType
+	}
 	if a.RoPE.Pairing == device.Interleaved {
 		interleaved = 1
 	}
-	c.set("INTERLEAVED", interleaved).set("VEC", vector)
+	return c.as("DST", a.Q.DType).as("GAMMA", gamma).set("INTERLEAVED", interleaved)
+}
+
+func (c *call) rotateArgs(a device.RotateAppendArgs) rotateAppendArgs {
 	half := a.Q.Shape[2] / 2
 	args := rotateAppendArgs{
 		q: c.cube(a.Q), k: c.cube(a.K), v: c.cubeIf(a.V), turned: c.cubeIf(a.Turned), keys: c.cube(a.Keys), values: c.cubeIf(a.Values),
@@ -72,8 +110,12 @@ func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
 	if a.Slots != nil {
 		args.mapped = int32(a.Slots.Shape[1])
 	}
-	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], rotateThreads(a, vector))), 8*half, &args)
+	return args
 }
+
+// rotatePieces is how often a thread takes neighbours of a row that is normalised, at
+// most (PIECES of kernels/rotate_append.cuh).
+const rotatePieces = 2
 
 // rotateThreads is a thread for each piece, as far as a block has room.
 func rotateThreads(a device.RotateAppendArgs, vector int) int {
@@ -105,5 +147,5 @@ func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
 	for a.Q.Shape[2]/2%vector != 0 {
 		vector /= 2
 	}
-	return vector, a.K.Shape[2]-a.Q.Shape[2] <= 2*rotateThreads(a, vector)*vector // PIECES of kernels/rotate_append.cu
+	return vector, a.K.Shape[2]-a.Q.Shape[2] <= rotatePieces*rotateThreads(a, vector)*vector
 }

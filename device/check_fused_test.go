@@ -48,3 +48,27 @@ func TestRotateAppend(t *testing.T) {
 		{with(func(a *device.RotateAppendArgs) { a.Slots = i32("slots", 1, 7) }), `RotateAppend: slots is slots I32[1 7], want shape [2 ?]`},
 	})
 }
+
+func TestMoE(t *testing.T) {
+	expert := func(width int) device.Expert {
+		return device.Expert{GateUp: device.Weight{Parts: []*device.Tensor{b16("gate", width, 8), b16("up", width, 8)}}, Down: device.Weight{Parts: []*device.Tensor{b16("down", 8, width)}}}
+	}
+	with := func(edit func(a *device.MoEArgs)) func(o *device.Ops) {
+		a := device.MoEArgs{X: f32("x", 2, 8), Norm: device.Norm{Gamma: b16("gamma", 8)},
+			Router:  device.RouterArgs{IDs: i32("ids", 2, 1), Weights: f32("weights", 2, 1), X: b16("h", 2, 8), Gate: b16("gate", 2, 8), Groups: 1, TopGroups: 1},
+			Experts: []device.Expert{expert(4), expert(4)}, Shared: expert(6), GateUp: b16("gu", 2, 12), Inner: b16("inner", 2, 6)}
+		edit(&a)
+		return func(o *device.Ops) { o.MoE(a) }
+	}
+	check(t, []checked{
+		{with(func(a *device.MoEArgs) {}), ``},
+		{with(func(a *device.MoEArgs) { a.Shared, a.GateUp, a.Inner = device.Expert{}, nil, nil }), ``},
+		{with(func(a *device.MoEArgs) { a.Norm.Gamma = b16("gamma", 7) }), `MoE: gamma is gamma BF16[7], want shape [8]`},
+		{with(func(a *device.MoEArgs) { a.Router.X = b16("h", 1, 8) }), `MoE: h is h BF16[1 8], want shape [2 8]`},
+		{with(func(a *device.MoEArgs) { a.Router.Gate = b16("gate", 2, 7) }), `MoE: gate is gate BF16[2 7], want shape [? 8]`},
+		{with(func(a *device.MoEArgs) { a.Experts = nil }), `MoE: no experts`},
+		{with(func(a *device.MoEArgs) { a.Experts = a.Experts[:1] }), `MoE: the gate is gate BF16[2 8] for 1 experts`},
+		{with(func(a *device.MoEArgs) { a.GateUp = nil }), `MoE: gateUp is nil`},
+		{with(func(a *device.MoEArgs) { a.Inner = b16("inner", 2, 5) }), `MoE: inner is inner BF16[2 5], want shape [2 6]`},
+	})
+}

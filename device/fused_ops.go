@@ -42,7 +42,7 @@ func (c *call) normed(dst, h, x *Tensor, n Norm, w Weight, out int) {
 // RotateAppend is what becomes of new queries, keys and values before
 // attention: a norm of the keys' first columns, Rotate of the queries and of
 // the keys' last columns, in place, and Append to the cache. Turned gets the
-// queries too.
+// queries too. A HeadLinear may be done besides.
 func (o *Ops) RotateAppend(a RotateAppendArgs) {
 	c := o.begin("RotateAppend", a.RoPE.Scale, a.RoPE.Pairing, a.Norm.Eps)
 	q := c.dims("q", a.Q, real, 3)
@@ -59,7 +59,33 @@ func (o *Ops) RotateAppend(a RotateAppendArgs) {
 		c.arg("values", a.Values, real, k[1], a.Keys.Shape[1], a.V.Shape[2])
 	}
 	c.optional("slots", a.Slots, i32, k[1], -1)
+	if b := a.Beside; b != nil {
+		c.scalars = append(c.scalars, b.Transpose)
+		c.headLinear(b.Dst, b.X, b.W, b.Transpose)
+	}
 	c.run(func(k Kernels) error { return k.RotateAppend(a) })
+}
+
+// MoE is the second half of a decoder layer with experts: h = norm(X), Router
+// chooses by h, X += shared(h) + Σⱼ weights[t, j]·expert(ids[t, j])(h). h may be
+// rounded or not.
+func (o *Ops) MoE(a MoEArgs) {
+	r := a.Router
+	c := o.begin("MoE", a.Norm.Eps, r.Groups, r.TopGroups, r.Normalize, r.Scale)
+	d := c.dims("x", a.X, real, 2)
+	c.arg("h", r.X, real, d[0], d[1])
+	c.arg("gamma", a.Norm.Gamma, real, d[1])
+	k := c.router(r, d)
+	c.experts(a.Experts, d, k)
+	c.require(c.err != nil || r.Gate.Shape[0] == len(a.Experts), "the gate is %v for %d experts", r.Gate, len(a.Experts))
+	if len(a.Shared.GateUp.Parts) > 0 {
+		width := a.Shared.GateUp.Out() / 2
+		c.arg("gateUp", a.GateUp, real, d[0], 2*width)
+		c.arg("inner", a.Inner, real, d[0], width)
+		c.weight(a.Shared.GateUp, 2*width, d[1])
+		c.weight(a.Shared.Down, d[1], width)
+	}
+	c.run(func(k Kernels) error { return k.MoE(a) })
 }
 
 // NormLinearBySteps is NormLinear by the operations that it fuses.
@@ -101,8 +127,38 @@ func RotateAppendBySteps(k Kernels, a RotateAppendArgs) error {
 			return err
 		}
 	}
-	if err := k.Append(a.Keys, a.K, a.Pos, a.Slots); err != nil || a.V == nil {
+	if err := k.Append(a.Keys, a.K, a.Pos, a.Slots); err != nil {
 		return err
 	}
-	return k.Append(a.Values, a.V, a.Pos, a.Slots)
+	if a.V != nil {
+		if err := k.Append(a.Values, a.V, a.Pos, a.Slots); err != nil {
+			return err
+		}
+	}
+	if b := a.Beside; b != nil {
+		return k.HeadLinear(b.Dst, b.X, b.W, b.Transpose)
+	}
+	return nil
+}
+
+// MoEBySteps is MoE by the operations that it fuses.
+func MoEBySteps(k Kernels, a MoEArgs) error {
+	r := a.Router
+	shared := len(a.Shared.GateUp.Parts) > 0
+	if shared {
+		if err := k.NormSwiGLU(a.Inner, a.GateUp, r.X, a.X, a.Norm, a.Shared.GateUp); err != nil {
+			return err
+		}
+	} else if err := k.RMSNorm(r.X, a.X, a.Norm.Gamma, a.Norm.Eps); err != nil {
+		return err
+	}
+	if err := k.Router(r); err != nil {
+		return err
+	}
+	if shared {
+		if err := k.Linear(a.X, a.Inner, a.Shared.Down, true); err != nil {
+			return err
+		}
+	}
+	return k.Experts(ExpertsArgs{Dst: a.X, X: r.X, IDs: r.IDs, Weights: r.Weights, Experts: a.Experts})
 }

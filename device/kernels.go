@@ -18,6 +18,7 @@ type Kernels interface {
 	NormLinear(dst, h, x *Tensor, n Norm, w Weight) error
 	NormSwiGLU(dst, gateUp, h, x *Tensor, n Norm, w Weight) error
 	RotateAppend(a RotateAppendArgs) error
+	MoE(a MoEArgs) error
 
 	Append(cache, rows, pos, slots *Tensor) error
 	PermuteRows(t, order *Tensor, inverse bool, within int) error
@@ -72,6 +73,14 @@ type RotateAppendArgs struct {
 	Keys   *Tensor // [kv heads, capacity, dk]
 	Values *Tensor // [kv heads, capacity, dv]; nil without V
 	Slots  *Tensor // I32 [kv heads, n] as Append takes it, or nil
+	Beside *HeadProduct
+}
+
+// HeadProduct is a HeadLinear that an operation does besides, nil for none: it
+// reads nothing that the operation writes, and writes nothing that it reads.
+type HeadProduct struct {
+	Dst, X, W *Tensor
+	Transpose bool
 }
 
 // RouterArgs are the arguments of Ops.Router.
@@ -93,6 +102,17 @@ type ExpertsArgs struct {
 	IDs     *Tensor // I32 [tokens, k]
 	Weights *Tensor // F32 [tokens, k]
 	Experts []Expert
+}
+
+// MoEArgs are the arguments of Ops.MoE.
+type MoEArgs struct {
+	X       *Tensor    // F32 or BF16 [tokens, hidden]: the residual stream, added to
+	Norm    Norm       // of X
+	Router  RouterArgs // X, like GateUp and Inner, is scratch: undefined afterwards
+	Experts []Expert
+	Shared  Expert  // of every token; no parts for none
+	GateUp  *Tensor // [tokens, 2·width of Shared]; nil without
+	Inner   *Tensor // [tokens, width of Shared]; nil without
 }
 
 // AttendArgs are the arguments of Ops.Attend.

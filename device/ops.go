@@ -96,6 +96,12 @@ func (o *Ops) linear(name string, dst, x *Tensor, w Weight, add bool) {
 // [tokens, heads, out]; w [heads, out, in] or [heads, in, out].
 func (o *Ops) HeadLinear(dst, x, w *Tensor, transpose bool) {
 	c := o.begin("HeadLinear", transpose)
+	c.headLinear(dst, x, w, transpose)
+	c.run(func(k Kernels) error { return k.HeadLinear(dst, x, w, transpose) })
+}
+
+// headLinear checks the arguments of HeadLinear.
+func (c *call) headLinear(dst, x, w *Tensor, transpose bool) {
 	d := c.dims("x", x, real, 3)
 	out := c.dims("dst", dst, real, 3)[2]
 	c.arg("dst", dst, real, d[0], d[1], -1)
@@ -104,7 +110,6 @@ func (o *Ops) HeadLinear(dst, x, w *Tensor, transpose bool) {
 	} else {
 		c.arg("w", w, stored, d[1], out, d[2])
 	}
-	c.run(func(k Kernels) error { return k.HeadLinear(dst, x, w, transpose) })
 }
 
 // Rotate applies a rotary position encoding in place: the pair (a, b) of
@@ -138,7 +143,13 @@ func (o *Ops) SwiGLU(dst, gateUp *Tensor) {
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
 func (o *Ops) Router(a RouterArgs) {
 	c := o.begin("Router", a.Groups, a.TopGroups, a.Normalize, a.Scale)
-	d := c.dims("x", a.X, real, 2)
+	c.router(a, c.dims("x", a.X, real, 2))
+	c.run(func(kn Kernels) error { return kn.Router(a) })
+}
+
+// router checks what chooses among experts for rows of shape d, and returns how
+// many a row.
+func (c *call) router(a RouterArgs, d []int) int {
 	k := c.dims("ids", a.IDs, i32, 2)[1]
 	c.arg("ids", a.IDs, i32, d[0], -1)
 	c.arg("weights", a.Weights, f32, d[0], k)
@@ -148,7 +159,7 @@ func (o *Ops) Router(a RouterArgs) {
 	c.require(a.Groups >= 1 && experts%max(a.Groups, 1) == 0, "%d experts in %d groups", experts, a.Groups)
 	c.require(a.TopGroups >= 1 && a.TopGroups <= a.Groups, "%d of %d groups", a.TopGroups, a.Groups)
 	c.require(a.Groups < 1 || k <= experts/max(a.Groups, 1)*a.TopGroups, "%d experts from %d groups of %d", k, a.TopGroups, experts/max(a.Groups, 1))
-	c.run(func(kn Kernels) error { return kn.Router(a) })
+	return k
 }
 
 // Experts adds Σⱼ weights[t, j]·expert(ids[t, j])(x[t]) to dst[t]. The tokens
@@ -160,14 +171,23 @@ func (o *Ops) Experts(a ExpertsArgs) {
 	k := c.dims("ids", a.IDs, i32, 2)[1]
 	c.arg("ids", a.IDs, i32, d[0], -1)
 	c.arg("weights", a.Weights, f32, d[0], k)
-	c.require(len(a.Experts) > 0, "no experts")
-	c.reads(d[0]*k, len(a.Experts))
-	for _, e := range a.Experts {
+	c.experts(a.Experts, d, k)
+	c.run(func(kn Kernels) error { return kn.Experts(a) })
+}
+
+// experts checks experts of rows of shape d, of which k are read for a row.
+func (c *call) experts(all []Expert, d []int, k int) {
+	c.require(len(all) > 0, "no experts")
+	c.reads(d[0]*k, len(all))
+	first := len(c.Args)
+	for _, e := range all {
 		width := e.GateUp.Out() / 2
 		c.weight(e.GateUp, 2*width, d[1])
 		c.weight(e.Down, d[1], width)
 	}
-	c.run(func(kn Kernels) error { return kn.Experts(a) })
+	for i := range c.Args[first:] {
+		c.Args[first+i].Name = "expert"
+	}
 }
 
 // Copy writes src to dst, element by element, converting the float type. Same

@@ -62,25 +62,34 @@ type Arg struct {
 }
 
 // weightArgs are the names of arguments that come from a checkpoint; cacheArgs
-// those that are read in places, which depend on positions.
+// those that are read in places, which depend on positions; of partArgs only a part
+// is read.
 var (
-	weightArgs = map[string]bool{"weight": true, "bias": true, "gamma": true, "gate": true, "table": true, "w": true}
+	weightArgs = map[string]bool{"weight": true, "bias": true, "gamma": true, "gate": true, "table": true, "w": true, "expert": true}
+	partArgs   = map[string]bool{"table": true, "expert": true}
 	cacheArgs  = map[string]bool{"k": true, "v": true, "keys": true, "values": true, "cache": true, "slots": true, "seen": true}
 )
 
 // WeightBytes is what the operation reads of the model's weights, each once: of
 // a table the rows that are looked up, of experts as many as the tokens choose
 // at most.
-func (c Call) WeightBytes() (n int64) {
+func (c Call) WeightBytes() int64 {
+	var whole, part int64
 	for i, a := range c.Args {
-		if a.Tensor != nil && weightArgs[a.Name] && !c.repeats(i) {
-			n += int64(a.Bytes())
-			if a.Scale != nil {
-				n += int64(a.Scale.Bytes())
-			}
+		if a.Tensor == nil || !weightArgs[a.Name] || c.repeats(i) {
+			continue
+		}
+		n := int64(a.Bytes())
+		if a.Scale != nil {
+			n += int64(a.Scale.Bytes())
+		}
+		if partArgs[a.Name] {
+			part += n
+		} else {
+			whole += n
 		}
 	}
-	return n * int64(c.Read) / int64(max(c.Of, 1))
+	return whole + part*int64(c.Read)/int64(max(c.Of, 1))
 }
 
 // Bytes is WeightBytes and activations, each once. Rows of a cache are left

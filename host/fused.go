@@ -19,3 +19,6 @@ func (k *hostKernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm
 func (k *hostKernels) RotateAppend(a device.RotateAppendArgs) error {
 	return device.RotateAppendBySteps(k, a)
 }
+
+// MoE implements device.Kernels.
+func (k *hostKernels) MoE(a device.MoEArgs) error { return device.MoEBySteps(k, a) }

@@ -5,6 +5,7 @@
 // at most 32·EACH experts without groups, has 32 threads and needs none.
 // ids, weights [tokens, k]; logits [tokens, experts].
 // Source: DeepSeek-V2 modeling_deepseek.py, MoEGate.forward.
+#include "choose.cuh"
 #include "early.cuh"
 
 struct Args {
@@ -75,67 +76,22 @@ __device__ void keep_groups(const Args &a, float *scores, float *best)
 }
 
 #if EACH > 0
-__device__ inline u32 largest(u32 x)
-{
-#if __CUDA_ARCH__ >= 800
-	return __reduce_max_sync(~0u, x);
-#else
-	for (int step = WARP / 2; step > 0; step /= 2)
-		x = max(x, __shfl_xor_sync(~0u, x, step));
-	return x;
-#endif
-}
-
-// router without groups, for at most 32 choices: a warp has the scores in registers.
+// router without groups, for at most 32 choices.
 KERNEL choose(PARAM)
 {
 	let_next_start();
 	wait_for_previous();
-	float score[EACH], top = -INF, sum = 0;
+	float logit[EACH], weight;
+	int id;
 #pragma unroll
 	for (int j = 0; j < EACH; j++) {
 		int e = j * WARP + lane_id();
-		score[j] = e < a.experts ? a.logits.row(blockIdx.x)[e] : -INF;
-		top = fmaxf(top, score[j]);
+		logit[j] = e < a.experts ? a.logits.row(blockIdx.x)[e] : -INF;
 	}
-	top = warp_max(top);
-#pragma unroll
-	for (int j = 0; j < EACH; j++) {
-		score[j] = j * WARP + lane_id() < a.experts ? expf(score[j] - top) : 0;
-		sum += score[j];
-	}
-	sum = warp_sum(sum);
-	u32 key[EACH]; // above 0 while the expert is free; order as scores do
-#pragma unroll
-	for (int j = 0; j < EACH; j++) {
-		score[j] /= sum;
-		key[j] = j * WARP + lane_id() < a.experts ? __float_as_uint(score[j]) + 1 : 0;
-	}
-	int id = 0;
-	float weight = 0, total = 0;
-	for (int i = 0; i < a.k; i++) {
-		u32 mine = 0;
-#pragma unroll
-		for (int j = 0; j < EACH; j++)
-			mine = max(mine, key[j]);
-		u32 best = largest(mine), first = 0;
-#pragma unroll
-		for (int j = EACH - 1; j >= 0; j--)
-			if (key[j] == best)
-				first = ~(u32)(j * WARP + lane_id());
-		int e = ~largest(first);
-		float value = __uint_as_float(best - 1);
-		total += value;
-		if (lane_id() == i)
-			id = e, weight = value;
-#pragma unroll
-		for (int j = 0; j < EACH; j++)
-			if (e == j * WARP + lane_id())
-				key[j] = 0;
-	}
+	choose_experts(logit, a.experts, a.k, a.normalize, a.scale, id, weight);
 	if (lane_id() < a.k) {
 		a.ids.row(blockIdx.x)[lane_id()] = id;
-		a.weights.row(blockIdx.x)[lane_id()] = weight * (a.normalize && a.k > 1 ? 1 / total : a.scale);
+		a.weights.row(blockIdx.x)[lane_id()] = weight;
 	}
 }
 #endif

@@ -33,8 +33,12 @@ func fusedCases() []testCase {
 		{tokens: 7, heads: 3, kv: 1, d: 4, dk: 12, norm: true, turned: true, pairing: device.Interleaved},
 		{tokens: 17, heads: 4, kv: 4, d: 16, dk: 40, dv: 17, norm: true, mapped: 30},
 		{tokens: 2, heads: 6, kv: 2, d: 10, dk: 23, dv: 5, turned: true},
+		{tokens: 1, heads: 16, kv: 1, d: 64, dk: 576, norm: true, turned: true, pairing: device.Interleaved, beside: 512},
+		{tokens: 3, heads: 5, kv: 1, d: 16, dk: 80, norm: true, turned: true, pairing: device.Interleaved, beside: 72},
+		{tokens: 3, heads: 5, kv: 1, d: 16, dk: 80, norm: true, beside: 33},
+		{tokens: 17, heads: 4, kv: 2, d: 8, dk: 40, norm: true, beside: 16},
 	} {
-		cs = append(cs, testCase{fmt.Sprintf("RotateAppend/%d tokens, %d of %d heads, %d of %d, %d mapped", s.tokens, s.heads, s.kv, s.d, s.dk, s.mapped),
+		cs = append(cs, testCase{fmt.Sprintf("RotateAppend/%d tokens, %d of %d heads, %d of %d, %d mapped, %d beside", s.tokens, s.heads, s.kv, s.d, s.dk, s.mapped, s.beside),
 			func(b *bench) { rotateAppend(b, s) }})
 	}
 	return cs
@@ -122,11 +126,12 @@ type placeShape struct {
 	tokens, heads, kv, d, dk, dv, mapped int
 	norm, turned                         bool
 	pairing                              device.Pairing
+	beside                               int // outputs of a product beside; 0 for none
 }
 
 // rotateAppend takes queries, keys and values out of one matrix, as models do.
 func rotateAppend(b *bench, s placeShape) {
-	const capacity = 65
+	const capacity, in = 65, 24 // in: of the product beside
 	values := b.normal(s.tokens*(s.heads*s.d+s.kv*(s.dk+s.dv)), 1)
 	all := b.tensor("rows", b.act(), values, s.tokens, s.heads*s.d+s.kv*(s.dk+s.dv))
 	cut := func(from, heads, d int) *device.Tensor {
@@ -158,6 +163,17 @@ func rotateAppend(b *bench, s placeShape) {
 	}
 	if s.mapped > 0 {
 		a.Slots = b.ints("slots", b.permutations(s.kv, s.mapped, 0), s.kv, s.mapped)
+	}
+	if s.beside > 0 {
+		x, w := b.normal(s.tokens*s.heads*in, 1), b.normal(s.heads*in*s.beside, 1/math.Sqrt(in))
+		a.Beside = &device.HeadProduct{
+			Dst: b.blank("dst", b.act(), s.tokens, s.heads, s.beside), X: b.tensor("x", b.act(), x, s.tokens, s.heads, in),
+			W: b.weight("w", device.BF16, w, s.heads, in, s.beside), Transpose: s.beside%2 == 0,
+		}
+		if !a.Beside.Transpose {
+			a.Beside.W = b.weight("wt", device.BF16, w, s.heads, s.beside, in)
+		}
+		b.want("dst", a.Beside.Dst, stored(b.act(), maxNorm(x, in)*2))
 	}
 	b.want("rows", all, tol)
 	b.want("keys", a.Keys, tol)

@@ -18,6 +18,7 @@ type changed struct {
 	normLinear        func(dst, h, x *tensor, n device.Norm, w device.Weight) error
 	normSwiGLU        func(dst, gateUp, h, x *tensor, n device.Norm, w device.Weight) error
 	rotateAppend      func(a device.RotateAppendArgs) error
+	moe               func(a device.MoEArgs) error
 	append            func(cache, rows, pos, slots *tensor) error
 	permuteRows       func(t, order *tensor, inverse bool, within int) error
 	attend            func(a device.AttendArgs) error
@@ -45,7 +46,7 @@ func with(set func(c *changed)) *changed {
 	var k kernels
 	c := &changed{
 		embed: k.Embed, rmsNorm: k.RMSNorm, linear: k.Linear, headLinear: k.HeadLinear, rotate: k.Rotate, swiGLU: k.SwiGLU,
-		normLinear: k.NormLinear, normSwiGLU: k.NormSwiGLU, rotateAppend: k.RotateAppend,
+		normLinear: k.NormLinear, normSwiGLU: k.NormSwiGLU, rotateAppend: k.RotateAppend, moe: k.MoE,
 		router: k.Router, experts: k.Experts, copy: k.Copy, append: k.Append, permuteRows: k.PermuteRows, attend: k.Attend,
 		merge: k.Merge, route: k.Route, quantize: k.Quantize, sampleTopK: k.SampleTopK, sampleReplacement: k.SampleWithReplacement, groupMass: k.GroupMass, attendSelected: k.AttendSelected, attendTeams: k.AttendTeams, gatherRows: k.GatherRows,
 		spreadCenters: k.SpreadCenters, nearest: k.Nearest, moveCenters: k.MoveCenters, divideTeams: k.DivideTeams, sample: k.Sample, topLogProbs: k.TopLogProbs, markSeen: k.MarkSeen,
@@ -77,6 +78,7 @@ func (c *changed) NormSwiGLU(dst, gateUp, h, x *tensor, n device.Norm, w device.
 	return c.normSwiGLU(dst, gateUp, h, x, n, w)
 }
 func (c *changed) RotateAppend(a device.RotateAppendArgs) error { return c.rotateAppend(a) }
+func (c *changed) MoE(a device.MoEArgs) error                   { return c.moe(a) }
 func (c *changed) Append(cache, rows, pos, slots *tensor) error {
 	return c.append(cache, rows, pos, slots)
 }

@@ -1,6 +1,10 @@
 package devicetest
 
-import "blitzen/device"
+import (
+	"slices"
+
+	"blitzen/device"
+)
 
 // fusedMathMutants make one mistake in what an operation fuses, or leave one
 // of its results out.
@@ -11,6 +15,14 @@ func fusedMathMutants() []mutant {
 			c.rotateAppend = func(a device.RotateAppendArgs) error {
 				edit(&a)
 				return k.RotateAppend(a)
+			}
+		}
+	}
+	layer := func(edit func(a *device.MoEArgs)) func(c *changed) {
+		return func(c *changed) {
+			c.moe = func(a device.MoEArgs) error {
+				edit(&a)
+				return k.MoE(a)
 			}
 		}
 	}
@@ -65,5 +77,20 @@ func fusedMathMutants() []mutant {
 		{"RotateAppend: slots ignored", place(func(a *device.RotateAppendArgs) { a.Slots = nil })},
 		{"RotateAppend: turned left out", place(func(a *device.RotateAppendArgs) { a.Turned = nil })},
 		{"RotateAppend: values left out", place(func(a *device.RotateAppendArgs) { a.V = nil })},
+		{"RotateAppend: product left out", place(func(a *device.RotateAppendArgs) { a.Beside = nil })},
+		{"MoE: shared expert left out", layer(func(a *device.MoEArgs) { a.Shared = device.Expert{} })},
+		{"MoE: no eps", layer(func(a *device.MoEArgs) { a.Norm.Eps = 0 })},
+		{"MoE: one expert less", layer(func(a *device.MoEArgs) {
+			a.Experts = append(slices.Clone(a.Experts[:1]), a.Experts[:len(a.Experts)-1]...)
+		})},
+		{"MoE: x replaced", func(c *changed) {
+			c.moe = func(a device.MoEArgs) error {
+				before := copyOf(a.X)
+				if err := k.MoE(a); err != nil {
+					return err
+				}
+				return k.Copy(a.X, edited(a.X, func(i int, v float64) float64 { return v - row(before, 0)[i] }))
+			}
+		}},
 	}
 }

@@ -16,3 +16,5 @@ func (k kernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w d
 func (k kernels) RotateAppend(a device.RotateAppendArgs) error {
 	return device.RotateAppendBySteps(k, a)
 }
+
+func (k kernels) MoE(a device.MoEArgs) error { return device.MoEBySteps(k, a) }

@@ -63,7 +63,7 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), cacheCases(), attendCases(),
+	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), layerCases(), cacheCases(), attendCases(),
 		selectCases(), quantizeCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases(), halfCases())
 }
 

@@ -30,30 +30,31 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 		query = s.query
 	}
 	q, absorbed := query.Unflatten(1, c.Heads, c.NopeDim+c.RopeDim), s.absorbed.Unflatten(1, c.Heads, c.LatentRank+c.RopeDim)
-	kv.RotateAppend(ops, device.RotateAppendArgs{
+	place := device.RotateAppendArgs{
 		Q: q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim), K: row.Unflatten(1, 1, kv.KeyDim), Norm: l.latentNorm,
 		Turned: absorbed.Slice(2, c.LatentRank, c.LatentRank+c.RopeDim), Pos: in.Pos, RoPE: m.rope,
-	})
-
+	}
 	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
 	if attn.Exact() && m.expands(in) {
+		kv.RotateAppend(ops, place)
 		m.attendExpanded(ops, l, call, in.Rows, attn)
 	} else {
+		place.Beside = &device.HeadProduct{Dst: absorbed.Slice(2, 0, c.LatentRank), X: q.Slice(2, 0, c.NopeDim), W: l.keyUp, Transpose: true}
+		kv.RotateAppend(ops, place)
+		call.Q = absorbed
 		m.attendAbsorbed(ops, l, s, call, attn)
 	}
 	ops.LinearAdd(s.x, s.attention, l.out)
 }
 
 // attendAbsorbed attends over the cache rows themselves: the up-projection of
-// the keys is moved to the query, beside whose rotated part it is written, that
-// of the values to the output.
+// the keys is moved to the query, beside whose rotated part it has been written,
+// that of the values to the output.
 //
 //	q·[W_K·c | r] = [W_Kᵀ·q_nope | q_rope]·[c | r]        Σ p·(W_V·c) = W_V·(Σ p·c)
 func (m *Model) attendAbsorbed(ops *device.Ops, l *layer, s scratch, call attention.Input, attn attention.Backend) {
-	c, q, out := &m.cfg, call.Q, call.Out
-	call.Q = s.absorbed.Unflatten(1, c.Heads, c.LatentRank+c.RopeDim)
-	call.Out = s.latent.Unflatten(1, c.Heads, c.LatentRank)
-	ops.HeadLinear(call.Q.Slice(2, 0, c.LatentRank), q.Slice(2, 0, c.NopeDim), l.keyUp, true)
+	out := call.Out
+	call.Out = s.latent.Unflatten(1, m.cfg.Heads, m.cfg.LatentRank)
 	attn.Attend(ops, call)
 	ops.HeadLinear(out, call.Out, l.valueUp, false)
 }

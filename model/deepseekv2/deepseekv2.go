@@ -106,30 +106,23 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 // for a token, if the layer has any.
 func (m *Model) mlp(ops *device.Ops, l *layer, s scratch) {
 	gateUp, inner := s.gateUp.Slice(1, 0, 2*l.inner), s.inner.Slice(1, 0, l.inner)
-	if l.inner > 0 {
+	if len(l.experts) == 0 {
 		ops.NormSwiGLU(inner, gateUp, s.h, s.x, l.mlpNorm, l.gateUp)
-	} else {
-		ops.RMSNorm(s.h, s.x, l.mlpNorm.Gamma, l.mlpNorm.Eps)
+		ops.LinearAdd(s.x, inner, l.down)
+		return
 	}
-	routed := len(l.experts) > 0
-	if routed {
-		m.route(ops, l, s)
+	e := m.cfg.MoE
+	a := device.MoEArgs{
+		X: s.x, Norm: l.mlpNorm, Experts: l.experts,
+		Router: device.RouterArgs{
+			IDs: s.ids, Weights: s.weights, X: s.h, Gate: l.gate,
+			Groups: e.Groups, TopGroups: e.TopGroups, Normalize: e.Normalize, Scale: e.Scale,
+		},
 	}
 	if l.inner > 0 {
-		ops.LinearAdd(s.x, inner, l.down)
+		a.Shared, a.GateUp, a.Inner = device.Expert{GateUp: l.gateUp, Down: l.down}, gateUp, inner
 	}
-	if routed {
-		ops.Experts(device.ExpertsArgs{Dst: s.x, X: s.h, IDs: s.ids, Weights: s.weights, Experts: l.experts})
-	}
-}
-
-// route chooses the experts of every token.
-func (m *Model) route(ops *device.Ops, l *layer, s scratch) {
-	e := m.cfg.MoE
-	ops.Router(device.RouterArgs{
-		IDs: s.ids, Weights: s.weights, X: s.h, Gate: l.gate,
-		Groups: e.Groups, TopGroups: e.TopGroups, Normalize: e.Normalize, Scale: e.Scale,
-	})
+	ops.MoE(a)
 	ops.Tap(l.tapIDs, s.ids)
 	ops.Tap(l.tapWeights, s.weights)
 }

@@ -18,14 +18,19 @@ type mutant struct {
 func (d mutant) Run(fn func(*device.Ops)) error {
 	return d.Device.Run(func(inner *device.Ops) {
 		pass := faithful{dev: d.Device, ops: inner}
-		outer := device.NewOps(pass, nil)
+		outer := device.NewOps(steps{pass}, nil)
 		if d.change != nil {
-			outer = device.NewOps(d.change(pass), nil)
+			outer = device.NewOps(steps{d.change(pass)}, nil)
 		}
 		fn(outer)
 		inner.Fail(outer.Err())
 	})
 }
+
+// steps issues the half of a layer that has experts by the operations in it.
+type steps struct{ device.Kernels }
+
+func (k steps) MoE(a device.MoEArgs) error { return device.MoEBySteps(k.Kernels, a) }
 
 // faithful passes on the operations that the model uses.
 type faithful struct {
