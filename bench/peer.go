@@ -26,6 +26,7 @@ type Peer struct {
 	in       io.WriteCloser
 	out      *bufio.Scanner
 	patience time.Duration
+	stopped  func() error // the error of the context that it was started with
 }
 
 // Request is what a peer is asked for: dense attention of one query token.
@@ -46,7 +47,7 @@ type Request struct {
 // all that it started, when an answer takes longer than patience, and when ctx ends.
 // Close ends it.
 func NewPeer(ctx context.Context, command string, log io.Writer, patience time.Duration) (*Peer, error) {
-	p := &Peer{cmd: exec.CommandContext(ctx, "sh", "-c", command), patience: patience}
+	p := &Peer{cmd: exec.CommandContext(ctx, "sh", "-c", command), patience: patience, stopped: ctx.Err}
 	p.cmd.Stderr = log
 	p.cmd.WaitDelay = time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a shell's children would live on
@@ -111,6 +112,8 @@ func (p *Peer) answer(into any) error {
 	if !found {
 		err := p.out.Err()
 		switch {
+		case p.stopped() != nil:
+			err = p.stopped()
 		case !inTime:
 			err = fmt.Errorf("it gave no answer within %v and was ended", p.patience)
 		case err == nil:

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -77,4 +78,19 @@ func TestPeerSilent(t *testing.T) {
 	if err := p.Close(); err == nil {
 		t.Error("a program that was ended by force is no error")
 	}
+}
+
+// A peer that is waited for when the user has enough is ended, and the error is
+// that of the context.
+func TestPeerInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := bench.NewPeer(ctx, hello+"sleep 10000", &bytes.Buffer{}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := p.Ask(bench.Request{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	p.Close()
 }
