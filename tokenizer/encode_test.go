@@ -174,6 +174,10 @@ func TestOpenErrors(t *testing.T) {
 		"decoder":         {set("decoder", map[string]any{"type": "Metaspace"}), `unknown decoder type "Metaspace"`},
 		"no decoder":      {set("decoder", nil), "decoder is missing"},
 		"model":           {edited(t, func(doc map[string]any) { doc["model"].(map[string]any)["type"] = "Unigram" }), `"Unigram"`},
+		"bytes of bytes": {set("pre_tokenizer", map[string]any{"type": "Sequence", "pretokenizers": []any{map[string]any{"type": "ByteLevel"}, map[string]any{"type": "ByteLevel"}}}),
+			"3 normalizers and pre_tokenizers, 2 of them ByteLevel"},
+		"steps": {set("pre_tokenizer", map[string]any{"type": "Sequence", "pretokenizers": slices.Repeat([]any{map[string]any{"type": "ByteLevel"}, map[string]any{"type": "Digits"}}, 10)}),
+			"at most 16 and one are supported"},
 		"added tokens": {edited(t, func(doc map[string]any) {
 			doc["added_tokens"] = slices.Repeat(doc["added_tokens"].([]any), maxAdded)
 		}), "added tokens: at most 16384 are supported"},

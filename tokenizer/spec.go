@@ -68,6 +68,9 @@ func readSpec(dir string) (*spec, error) {
 // maxAdded bounds the added tokens, which the library compares with each other; published files have up to some thousand.
 const maxAdded = 1 << 14
 
+// maxParts bounds the steps before a text is split into tokens: published files have up to five.
+const maxParts = 16
+
 func (s *spec) check() error {
 	if s.Model.Type != "BPE" && s.Model.Type != "" {
 		return fmt.Errorf("model type %s is not supported, only byte-level BPE", quoted(s.Model.Type))
@@ -78,7 +81,8 @@ func (s *spec) check() error {
 	if n := len(s.AddedTokens); n > maxAdded {
 		return fmt.Errorf("%d added tokens: at most %d are supported", n, maxAdded)
 	}
-	if _, err := types(s.Normalizer, "normalizer", normalizers); err != nil {
+	normal, err := types(s.Normalizer, "normalizer", normalizers)
+	if err != nil {
 		return err
 	}
 	pre, err := types(s.PreTokenizer, "pre_tokenizer", preTokenizers)
@@ -87,6 +91,16 @@ func (s *spec) check() error {
 	}
 	if !slices.Contains(pre, "ByteLevel") {
 		return fmt.Errorf("no ByteLevel pre_tokenizer in %q: only byte-level BPE is supported", pre)
+	}
+	// Each writes most bytes anew as two: some dozens would fill the memory.
+	bytewise := 0
+	for _, name := range slices.Concat(normal, pre) {
+		if name == "ByteLevel" {
+			bytewise++
+		}
+	}
+	if bytewise > 1 || len(normal)+len(pre) > maxParts {
+		return fmt.Errorf("%d normalizers and pre_tokenizers, %d of them ByteLevel: at most %d and one are supported", len(normal)+len(pre), bytewise, maxParts)
 	}
 	decoder, err := types(s.Decoder, "decoder", []string{"ByteLevel"})
 	if err == nil && decoder == nil {
