@@ -48,7 +48,7 @@ func (b *operatorFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&b.protocol, "protocol", protocolGraph, "time by `NAME`: graph, a row of cold layers; paper, its appendix E, in fp16")
 	f.BoolVar(&b.stages, "stages", false, "time every stage alone in place of the whole")
 	f.IntVar(&b.rounds, "rounds", bench.PaperRounds, "`N` rounds of --protocol paper and --stages")
-	f.StringVar(&b.peer, "peer", "", "time another program beside, such as tools/cuda/peer.py serve; a `COMMAND`")
+	f.StringVar(&b.peer, "peer", "", "time another program beside, such as tools/cuda/peer.py serve: a `COMMAND`,\nended when it gives no answer for five minutes")
 }
 
 // operatorOnly are flags of attention by itself, modelOnly those of a model.
