@@ -11,15 +11,16 @@ import (
 	"blitzen/device"
 )
 
-// Every method on a GPU in float32 against the CPU. Where teams do not turn on
-// the last bits of the keys, each seed reads the same rows on both and its
-// outputs are as far from exact attention's: an output is off by a few dozen
+// Every method on a GPU in float32 against the CPU. Contiguous teams do not turn
+// on the last bits of the keys: each seed reads the same rows on both and its
+// outputs are as far from exact attention's. An output is off by a few dozen
 // units of 2⁻²⁴ on either device, a ratio of two by twice that, so 1e-4 is far
 // above that and far below what one other row would change.
 //
 // Clusters may turn on those bits (of the same keys both devices make the same
-// teams; package cuda tests that). There the means over the seeds agree, within
-// 4.5 standard errors of their difference.
+// teams; package cuda tests that), and of the thousands of draws by a running sum
+// of weights, SANTA's, one may lie within them of a border. There the means over
+// the seeds agree, within 4.5 standard errors of their difference.
 func TestGPUMethods(t *testing.T) {
 	openTestGPU(t, cuda.Options{DType: device.F32})
 	ids := idList(longPrompt(150))
@@ -29,7 +30,7 @@ func TestGPUMethods(t *testing.T) {
 			"uniform", "oracle", "santa", "santa --draw systematic",
 		} {
 			t.Run(model+" "+method, func(t *testing.T) {
-				exact := strings.HasPrefix(method, "santa ") || method == "santa" || strings.Contains(method, "contiguous")
+				exact := strings.Contains(method, "contiguous")
 				seeds := 8
 				if exact {
 					seeds = 2
