@@ -20,7 +20,7 @@ type bounds struct {
 	memory driver.Address // struct Bounds
 	found  []byte         // page-locked: its head
 
-	sent      []byte // regions as they are on the GPU; nil where it holds something else
+	sent []byte // regions as they are on the GPU; nil where it holds something else
 
 	trace     *device.Trace // of the pass under way
 	operation int           // its number there
