@@ -180,10 +180,11 @@ func (k *kernels) Append(cache, rows, pos, slots *device.Tensor) error {
 }
 
 type permuteArgs struct {
-	t                  cube
-	copy               vec
-	order              mat
-	d, n, inverse, pad int32
+	t             cube
+	copy          vec
+	order         mat
+	d, n, inverse int32
+	_             int32
 }
 
 // piecesABlock is how much a block of kernels/permute.cu and gather.cu moves.

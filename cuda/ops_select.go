@@ -13,7 +13,7 @@ type routeArgs struct {
 	step         int64
 	teams, group int32
 	scale        float32
-	pad          int32
+	_            int32
 }
 
 // Route implements device.Kernels.
