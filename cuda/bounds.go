@@ -43,15 +43,16 @@ type region struct {
 
 // As kernels/bounds.cuh has them, in bytes.
 const (
-	boundsKept   = 4
-	boundsHead   = 16 + boundsKept*violationSize // up to sink
-	boundsSink   = 256 << 10
-	violationLen = 8 // words of 4 bytes
-	mostRegions  = 1 << 16
-	mostRuns     = 1 << 10 // of a tensor; one with more is judged as a whole
+	boundsKept    = 4                             // violations that are described
+	violationSize = 8 * 4                         // of struct Violation
+	boundsHead    = 16 + boundsKept*violationSize // up to sink
+	boundsSink    = 256 << 10
 )
 
-const violationSize = 4 * violationLen
+const (
+	mostRegions = 1 << 16
+	mostRuns    = 1 << 10 // of a tensor; one with more is judged as a whole
+)
 
 func newBounds(d *gpu) (*bounds, error) {
 	b := &bounds{gpu: d, trace: &device.Trace{}, operation: -1}
@@ -263,8 +264,8 @@ func (b *bounds) verdict(sites []string) error {
 	return errors.New(s.String())
 }
 
-// where says how an address lies to the nearest memory before it, or else
-// behind it.
+// where says how an address lies to the nearest memory below it, or else above
+// it.
 func (b *bounds) where(at, bytes uint64) string {
 	var before, behind region
 	for _, k := range b.known {
@@ -284,7 +285,7 @@ func (b *bounds) where(at, bytes uint64) string {
 	case before.to > 0:
 		return fmt.Sprintf("%s, %d past the end of %s", place, at-before.to, before.name)
 	case behind.to > 0:
-		return fmt.Sprintf("%s, %d before the begin of %s", place, behind.from-at, behind.name)
+		return fmt.Sprintf("%s, %d before the start of %s", place, behind.from-at, behind.name)
 	}
 	return place + ", where the operation has no memory at all"
 }

@@ -168,7 +168,7 @@ func TestVerdict(t *testing.T) {
 	for _, want := range []string{
 		"x.cu:1 reads 8 bytes at 0x1010, 0 past the end of a F32[4], block (1, 2, 3), thread 40",
 		"x.cu:2 reads 8 bytes at 0x100c, the last 4 past the end of a F32[4]",
-		"x.cu:3 writes 8 bytes at 0xff0, 16 before the begin of a F32[4]",
+		"x.cu:3 writes 8 bytes at 0xff0, 16 before the start of a F32[4]",
 		"an unknown line at 0x2080, 0 past the end of scratch memory 0",
 		"and 3 more",
 	} {
