@@ -113,7 +113,7 @@ func (k *kernels) gemvInt8One(o normedRow, s oneShape) error {
 // false where it cannot.
 func (k *kernels) normInt8(o normedRow) (done bool, err error) {
 	inPlace := o.h.Buffer == o.x.Buffer // blocks read x while one stores h
-	if !onlyInt8(o.w) || !k.forOneRow(o.x, o.w.Parts...) || inPlace || vectorOf(8, o.h, o.norm.Gamma) < 8 {
+	if !onlyInt8(o.w) || !k.forInt8One(o.x, o.w.Parts...) || inPlace || vectorOf(8, o.h, o.norm.Gamma) < 8 {
 		return false, nil
 	}
 	if o.gateUp == nil {
@@ -128,9 +128,9 @@ func (k *kernels) normInt8(o normedRow) (done bool, err error) {
 // planeBytes is the shared memory of n numbers in kernels/int8_one.cuh.
 func planeBytes(n int) int { return 192 * ceil(n, 64) }
 
-// forOneRow reports whether kernels/int8_one.cuh takes the only row of x and
+// forInt8One reports whether kernels/int8_one.cuh takes the only row of x and
 // these weights.
-func (k *kernels) forOneRow(x *device.Tensor, ws ...*device.Tensor) bool {
+func (k *kernels) forInt8One(x *device.Tensor, ws ...*device.Tensor) bool {
 	const most = 1 << 14 // inputs: shared memory holds them, and 32 bits their sums
 	if k.card.capability < 80 || x.Shape[0] != 1 || vectorOf(8, x) < 8 {
 		return false
