@@ -80,6 +80,10 @@ func fusedMathMutants() []mutant {
 		{"RotateAppend: product left out", place(func(a *device.RotateAppendArgs) { a.Beside = nil })},
 		{"MoE: shared expert left out", layer(func(a *device.MoEArgs) { a.Shared = device.Expert{} })},
 		{"MoE: no eps", layer(func(a *device.MoEArgs) { a.Norm.Eps = 0 })},
+		{"MoE: no scale", layer(func(a *device.MoEArgs) { a.Router.Scale = 1 })},
+		{"MoE: never normalized", layer(func(a *device.MoEArgs) { a.Router.Normalize = false })},
+		{"MoE: always normalized", layer(func(a *device.MoEArgs) { a.Router.Normalize = true })},
+		{"MoE: weights not stored", layer(func(a *device.MoEArgs) { a.Router.Weights = copyOf(a.Router.Weights) })},
 		{"MoE: one expert less", layer(func(a *device.MoEArgs) {
 			a.Experts = append(slices.Clone(a.Experts[:1]), a.Experts[:len(a.Experts)-1]...)
 		})},
