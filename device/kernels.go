@@ -79,7 +79,9 @@ type RotateAppendArgs struct {
 // HeadProduct is a HeadLinear that an operation does besides, nil for none: it
 // reads nothing that the operation writes, and writes nothing that it reads.
 type HeadProduct struct {
-	Dst, X, W *Tensor
+	Dst       *Tensor // [tokens, heads, out]
+	X         *Tensor // [tokens, heads, in]
+	W         *Tensor // [heads, out, in]; with Transpose [heads, in, out]
 	Transpose bool
 }
 
