@@ -75,7 +75,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.load(min(plan.context, o.Config.MaxPositions), d.methods()...); err != nil {
+	if err := o.load(plan.context, d.methods()...); err != nil {
 		return err
 	}
 	var found []*diagnosis

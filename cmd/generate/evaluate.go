@@ -156,7 +156,7 @@ func (r *evaluation) answerAll() error {
 	if len(todo) == 0 {
 		return nil
 	}
-	if err := r.opened.load(min(r.plan.context, r.opened.Config.MaxPositions), r.arms...); err != nil {
+	if err := r.opened.load(r.plan.context, r.arms...); err != nil {
 		return err
 	}
 	progress := newTimeLeft(r.cmd.ErrOrStderr(), len(todo))

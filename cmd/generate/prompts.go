@@ -117,7 +117,7 @@ type promptPlan struct {
 	sources   []rowSource
 	maxTokens int // 0: by the row
 	positions int // the model's limit
-	context   int // the most tokens that a prompt and its answer have
+	context   int // the most tokens that a prompt and its answer have, as far as the model reads
 	prompts   int
 }
 
@@ -136,7 +136,7 @@ func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, m
 		if err != nil {
 			return nil, err
 		}
-		p.context = max(p.context, longest)
+		p.context = max(p.context, min(longest, p.positions))
 	}
 	return p, nil
 }
@@ -153,7 +153,7 @@ func (p *promptPlan) ways(s rowSource) []string {
 }
 
 // longest is how many tokens the prompts of a source have at most, with their
-// answers.
+// answers, be that more than the model reads.
 func (p *promptPlan) longest(s rowSource) (int, error) {
 	if !s.file {
 		return s.limit + min(max(p.maxTokens, longestAnswer), p.positions), nil
@@ -174,7 +174,7 @@ func (p *promptPlan) longest(s rowSource) (int, error) {
 		}
 		prompt = max(prompt, n)
 	}
-	return min(min(prompt, p.positions)+min(answer, p.positions), p.positions), nil
+	return min(prompt, p.positions) + min(answer, p.positions), nil
 }
 
 // longestAnswer is that of the tasks that are made: RULER's needles.
