@@ -81,7 +81,7 @@ func (c *compared) figures() report.Table {
 	add := func(name, first, over string) {
 		t.Rows = append(t.Rows, []string{name, first, over}[:len(t.Head)])
 	}
-	d := one.Divergence
+	d := overTokens(one.Divergence)
 	add("Mean PPL(Q)/PPL(base)", estimate(d.PPLRatio), estimate(all.PPLRatio))
 	add("Mean KLD", estimate(d.MeanKLD), estimate(all.MeanKLD))
 	add("Maximum KLD", figure(d.KLD.Maximum), estimate(all.MaximumKLD))
@@ -132,8 +132,24 @@ func (c *compared) exact() int {
 	return n
 }
 
-// estimate prints value ± error.
+// overTokens has NaN in place of the errors that so few tokens do not give.
+func overTokens(d divergence.Summary) divergence.Summary {
+	if d.Steps < divergence.Enough {
+		for _, e := range []*divergence.Estimate{&d.PPLRatio, &d.MeanKLD, &d.MeanDeltaP, &d.RMSDeltaP, &d.RMSLogit} {
+			e.Error = math.NaN()
+		}
+	}
+	if d.Steps < 2 {
+		d.SameTop.Error = math.NaN()
+	}
+	return d
+}
+
+// estimate prints value ± error, or the value alone where its error is not known.
 func estimate(e divergence.Estimate) string {
+	if math.IsNaN(e.Error) {
+		return figure(e.Value)
+	}
 	return figure(e.Value) + " ± " + figure(e.Error)
 }
 
@@ -143,6 +159,9 @@ func shareEstimate(e divergence.Estimate) string {
 }
 
 func percentEstimate(e divergence.Estimate) string {
+	if math.IsNaN(e.Error) {
+		return fixed("%.3f", e.Value) + " %"
+	}
 	return fixed("%.3f", e.Value) + " ± " + fixed("%.3f", e.Error) + " %"
 }
 

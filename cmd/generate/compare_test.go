@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,19 @@ func TestCompare(t *testing.T) {
 		"--budget", "1", "--parent-size", "1", "--representatives", "1", "-n", "30", "--seeds", "2", "--control=false")
 	if strings.Contains(o.out, "expected") || !strings.Contains(o.out, "The two answers differ") || !strings.Contains(o.out, "2 seeds, mean ± s.e.") || strings.Contains(o.out, "Noise floor") {
 		t.Errorf("own prompt:\n%s", o.out)
+	}
+}
+
+// Ten tokens or fewer give no standard error, but for that of a share.
+func TestCompareFewTokens(t *testing.T) {
+	for n, want := range map[string]string{
+		"10": `(?m)^Mean KLD +[0-9.e-]+$`,
+		"11": `(?m)^Mean KLD +[0-9.e-]+ ± [0-9.e-]+$`,
+	} {
+		out := answer(t, "", "compare", needle, "-p", "A story.", "-n", n, "--ignore-eos", "--control=false").out
+		if !regexp.MustCompile(want).MatchString(out) || !regexp.MustCompile(`(?m)^Same top p +100.000 ± 0.000 %$`).MatchString(out) {
+			t.Errorf("%s tokens:\n%s", n, out)
+		}
 	}
 }
 

@@ -51,9 +51,9 @@ type Summary struct {
 	RMSLogit Estimate `json:"rms_logit_error"` // over vocabulary and steps
 }
 
-// enough is the number of steps that standard errors take at least, but for that
+// Enough is the number of steps that standard errors take at least, but for that
 // of a share.
-const enough = 11
+const Enough = 11
 
 // Summarize sums up steps. Of none everything is 0.
 func Summarize(steps []Step) Summary {
@@ -96,7 +96,7 @@ func Summarize(steps []Step) Summary {
 func (s *Summary) perplexity(nll, base []float64) {
 	q, p := mean(nll), mean(base)
 	covariance := 0.0 // of the two means
-	if len(nll) >= enough {
+	if len(nll) >= Enough {
 		covariance = stat.Covariance(nll, base, nil) / float64(len(nll))
 	}
 	scaled := func(e Estimate) Estimate { return Estimate{math.Exp(e.Value), math.Exp(e.Value) * e.Error} }
@@ -117,7 +117,7 @@ func (s *Summary) perplexity(nll, base []float64) {
 // mean is the mean with the standard error of a mean.
 func mean(values []float64) Estimate {
 	m, variance := stat.MeanVariance(values, nil)
-	if len(values) < enough {
+	if len(values) < Enough {
 		return Estimate{Value: m}
 	}
 	return Estimate{m, math.Sqrt(variance / float64(len(values)))}
