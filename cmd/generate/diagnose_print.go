@@ -45,11 +45,15 @@ func printRoutings(w io.Writer, f *diagnosis) error {
 		}
 		groups := f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean
 		kl, less := f.KL(i), "-"
+		interval := decimals(kl.Low) + " to " + decimals(kl.High)
 		if i > 0 {
-			less = signed(f.Less(i, 0))
+			less = signed(f.Less(i, 0), len(f.Task))
+		}
+		if len(f.Task) == 1 {
+			interval = "-"
 		}
 		row := []string{
-			r.Name, fmt.Sprintf("%.0f", groups), decimals(kl.Mean), decimals(kl.Low) + " to " + decimals(kl.High),
+			r.Name, fmt.Sprintf("%.0f", groups), decimals(kl.Mean), interval,
 			part(func(d diagnostics.Divergence) float64 { return d.Scores }), part(func(d diagnostics.Divergence) float64 { return d.Grouping }), less,
 		}
 		byHead := diagnostics.Over(f.Task, grid, diagnostics.Divergence.KL)
@@ -63,8 +67,12 @@ func printRoutings(w io.Writer, f *diagnosis) error {
 
 func decimals(v float64) string { return fixed("%.3f", v) }
 
-func signed(i eval.Interval) string {
+// signed has an interval where there is more than one prompt to resample.
+func signed(i eval.Interval, prompts int) string {
 	const format = "%+.3f"
+	if prompts == 1 {
+		return fixed(format, i.Mean)
+	}
 	return fmt.Sprintf("%s (%s to %s)", fixed(format, i.Mean), fixed(format, i.Low), fixed(format, i.High))
 }
 
@@ -76,7 +84,11 @@ func printWindows(w io.Writer, f *diagnosis) error {
 	t := report.Table{Head: []string{"ratio", "heads %", "interval"}}
 	for _, x := range thresholds {
 		share := f.Effective(x)
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("≥ %.2f", x), meanPercent(share.Mean), intervalPercent(share)})
+		interval := intervalPercent(share)
+		if len(f.Task) == 1 {
+			interval = "-"
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("≥ %.2f", x), meanPercent(share.Mean), interval})
 	}
 	return printMarkdown(w, t)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,12 @@ func TestDiagnose(t *testing.T) {
 		if !strings.Contains(table, text) {
 			t.Errorf("no %q in\n%s", text, table)
 		}
+	}
+	// One prompt has no interval.
+	args[slices.Index(args, "--samples")+1] = "1"
+	table = answer(t, "", args...).out
+	if regexp.MustCompile(`[0-9] to `).MatchString(table) || !regexp.MustCompile(`\| ≥ 0.50 +\| [0-9.]+ +\| - `).MatchString(table) {
+		t.Errorf("one prompt:\n%s", table)
 	}
 }
 

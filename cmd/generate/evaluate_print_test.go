@@ -38,7 +38,8 @@ func TestFixed(t *testing.T) {
 	minus := math.Copysign(0, -1)
 	for _, c := range []struct{ got, want string }{
 		{fixed("%.3f", -0.0004), "0.000"}, {fixed("%.3f", -0.0006), "-0.001"}, {fixed("%.3f", 0.5), "0.500"}, {fixed("%+.3f", 0.5), "+0.500"},
-		{signed(eval.Interval{Mean: -0.0001, Low: -0.01, High: 0.0001}), "+0.000 (-0.010 to +0.000)"},
+		{signed(eval.Interval{Mean: -0.0001, Low: -0.01, High: 0.0001}, 2), "+0.000 (-0.010 to +0.000)"},
+		{signed(eval.Interval{Mean: 0.5, Low: 0.5, High: 0.5}, 1), "+0.500"},
 		{intervalPercent(eval.Interval{Low: -0.0001, High: 0.1}), "0.0 to 10.0"}, {meanPercent(-0.0001), "0.0"},
 		{percentEstimate(divergence.Estimate{Value: -0.0001, Error: 0.1}), "0.000 ± 0.100 %"}, {figure(minus), "0.000000"}, {figure(-0.00001), "-1.00e-05"},
 		{fixed("%.3f", math.Inf(-1)), "-Inf"}, {fixed("%.1f", -10), "-10.0"},
