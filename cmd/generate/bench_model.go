@@ -39,12 +39,26 @@ var benchColumns = []column[*benchRow]{
 	{"device", func(r *benchRow) string { return r.Device }},
 	{"test", func(r *benchRow) string { return r.Test }},
 	{"attention", func(r *benchRow) string { return r.Attention }},
-	{"figure", func(r *benchRow) string { return fmt.Sprintf("%.2f ± %.2f", r.Mean, r.StdDev) }},
+	{"figure", (*benchRow).figure},
 	{"unit", func(r *benchRow) string { return r.Unit }},
 	{"ms a token", func(r *benchRow) string { return known("%.3f", r.TokenMS) }},
 	{"MB a token", func(r *benchRow) string { return known("%.1f", r.TokenBytes/1e6) }},
 	{"% of copies", func(r *benchRow) string { return known("%.1f", r.CopyPercent) }},
 	{"KV access %", func(r *benchRow) string { return known("%.1f", r.Access) }},
+}
+
+// figure is mean ± standard deviation, which one repetition does not have.
+// Teams may take less than a hundredth of a second.
+func (r *benchRow) figure() string {
+	format := "%.2f"
+	if r.Unit == "s" {
+		format = "%.4f"
+	}
+	text := fmt.Sprintf(format, r.Mean)
+	if len(r.Samples) > 1 {
+		text += " ± " + fmt.Sprintf(format, r.StdDev)
+	}
+	return text
 }
 
 // modelBench collects the results of a model.

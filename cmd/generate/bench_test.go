@@ -84,6 +84,22 @@ func TestBenchCSV(t *testing.T) {
 	}
 }
 
+// Seconds have the places that few need, and one repetition no deviation.
+func TestBenchFigure(t *testing.T) {
+	for _, c := range []struct {
+		row  benchRow
+		want string
+	}{
+		{benchRow{Unit: "tokens/s", Mean: 528.25, StdDev: 3.5, Samples: []float64{1, 2}}, "528.25 ± 3.50"},
+		{benchRow{Unit: "tokens/s", Mean: 528.25, Samples: []float64{1}}, "528.25"},
+		{benchRow{Unit: "s", Mean: 0.00037, StdDev: 0.00012, Samples: []float64{1, 2}}, "0.0004 ± 0.0001"},
+	} {
+		if got := c.row.figure(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // The help explains the words of the table.
 func TestBenchWords(t *testing.T) {
 	help := answer(t, "", "bench", "--help").out
