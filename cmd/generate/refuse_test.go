@@ -196,7 +196,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
 		{[]string{"compare", m, "-n", "-1"}, "-n -1: want at least 1, or 0 for the default"},
 		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want 1 to 10000"},
-		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
+		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes, access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
 		{[]string{"compare", m, "--task", "vt,cwe"}, `--task "vt,cwe": want one task`},
 		{[]string{"compare", m, "--task", "vt", "--codes", "3"}, "--codes goes with --task access-codes: leave it out, or ask for access_3"},
 		{[]string{"compare", m, "--codes", "0"}, "--codes 0: want at least 1"},

@@ -123,8 +123,12 @@ func (s *sourceFlags) accessCodes(name string) (int, error) {
 	text, ok := strings.CutPrefix(name, "access_")
 	if !ok {
 		if !isFile(name) && name != eval.TaskJSONKV && !ruler.IsTask(name) {
-			return 0, usagef("%s %q: want access_few, access_dense, access_N, %s, %s or a file that ends in .jsonl",
-				s.flag(), name, eval.TaskJSONKV, strings.Join(ruler.Tasks(), ", "))
+			first := ""
+			if s.single {
+				first = codesTask + ", "
+			}
+			return 0, usagef("%s %q: want %saccess_few, access_dense, access_N, %s, %s or a file that ends in .jsonl",
+				s.flag(), name, first, eval.TaskJSONKV, strings.Join(ruler.Tasks(), ", "))
 		}
 		return 0, nil
 	}
