@@ -204,6 +204,8 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"compare", needle, "--length", "50"}, "access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"compare", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},
 		{[]string{"compare", m, "--row", "-1"}, "--row -1: want 0 to 999999"},
+		{[]string{m, ids, "--bugdet", "5"}, "unknown flag --bugdet: is it --budget? see generate --help"},
+		{[]string{"evaluate", m, "--task", "vt"}, "unknown flag --task: is it --tasks? see generate evaluate --help"},
 		{[]string{"compare", m, "--foo"}, "unknown flag --foo; see generate compare --help"},
 		{[]string{m, ids, "--attention", "centroid", "--block", "0"}, "--block 0: must be at least 1"},
 		{[]string{m, ids, "--attention", "centroid", "--budget", "8"}, "--budget 8 must be at least --block 16, the keys of one cluster"},

@@ -88,10 +88,49 @@ func flagError(cmd *cobra.Command, err error) error {
 		name := "--" + unknown.GetSpecifiedName()
 		if group := unknown.GetSpecifiedShortnames(); group != "" {
 			name = "-" + group
+		} else if like := likeFlag(cmd.Flags(), unknown.GetSpecifiedName()); like != "" {
+			return usagef("unknown flag %s: is it --%s? %s", name, like, seeHelp(cmd))
 		}
 		return usagef("unknown flag %s; %s", name, seeHelp(cmd))
 	}
 	return usagef("%v; %s", err, seeHelp(cmd))
+}
+
+// likeFlag is the flag whose name is the nearest to what was typed, "" where
+// none is within two letters of it.
+func likeFlag(flags *pflag.FlagSet, typed string) string {
+	best, least := "", 3
+	if len(typed) < 4 {
+		return ""
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := edits(typed, f.Name); d < least && !f.Hidden {
+			best, least = f.Name, d
+		}
+	})
+	return best
+}
+
+// edits is how many letters are to be put in, left out or replaced to make b of
+// a (Levenshtein).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // wanted says what a flag takes.
