@@ -59,7 +59,7 @@ func BenchmarkLinearInt8(b *testing.B) {
 			ws = append(ws, w)
 		}
 		x, dst := m.act(s.rows, s.in), m.act(s.rows, total)
-		b.Run(fmt.Sprintf("%s/chosen %v", s.name, d.kernels.gemvInt8Shape(total, s.in)), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/chosen %v", s.name, d.kernels.fullest(gemvInt8Shapes, total, s.in, 16)), func(b *testing.B) {
 			measure(b, d, sets, scale{bytes: bytes, flops: 2 * bytes * float64(s.rows)}, func(o *device.Ops) {
 				for _, w := range ws {
 					o.Linear(dst, x, w)

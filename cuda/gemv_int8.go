@@ -1,10 +1,6 @@
 package cuda
 
-import (
-	"math"
-
-	"blitzen/device"
-)
+import "blitzen/device"
 
 type gemvInt8Part struct {
 	w, scale, bias      vec
@@ -143,24 +139,8 @@ func (k *kernels) forInt8One(x *device.Tensor, ws ...*device.Tensor) bool {
 	return true
 }
 
-// gemvInt8Shapes are tried in this order; resident is how many blocks of it a
-// multiprocessor holds.
-var gemvInt8Shapes = []struct {
-	gemvShape
-	resident int
-}{{gemvShape{2, 1, 2}, 4}, {gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 5}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 5}, {gemvShape{2, 8, 2}, 4}, {gemvShape{1, 8, 2}, 5}}
-
-// gemvInt8Shape is the first whose last wave of blocks fills the card about best.
-func (k *kernels) gemvInt8Shape(outs, in int) gemvShape {
-	best, least := gemvShape{1, 1, 2}, math.Inf(1)
-	for _, s := range gemvInt8Shapes {
-		if s.split > 1 && in < s.split*32*16 { // lanes without a load
-			continue
-		}
-		waves := float64(ceil(outs, 8/s.split*s.outs)) / float64(s.resident*max(k.card.multiprocessors, 1))
-		if idle := math.Ceil(waves) / waves; idle < 0.97*least {
-			best, least = s.gemvShape, idle
-		}
-	}
-	return best
+// gemvInt8Shapes are tried in this order; a load is 16 weights.
+var gemvInt8Shapes = []residentShape{
+	{gemvShape{2, 1, 2}, 4}, {gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 5}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 5}, {gemvShape{2, 8, 2}, 4},
+	{gemvShape{1, 8, 2}, 5},
 }

@@ -97,7 +97,7 @@ func (k *kernels) linearInt8(dst, x *device.Tensor, w device.Weight, add bool) e
 		return nil
 	}
 	if x.Shape[0] <= fewTokens && onlyInt8(w) {
-		return k.gemvInt8(dst, x, w, add, k.gemvInt8Shape(w.Out(), x.Shape[1]))
+		return k.gemvInt8(dst, x, w, add, k.fullest(gemvInt8Shapes, w.Out(), x.Shape[1], 16))
 	}
 	column := 0
 	for i, part := range w.Parts {

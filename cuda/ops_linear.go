@@ -162,20 +162,24 @@ func (a *gemvArgs) divide(c *call, w device.Weight, outs int, gated bool) int {
 // many loads ahead.
 type gemvShape struct{ outs, split, ahead int }
 
-// gemvShapes are tried in this order; resident is how many blocks of it a
-// multiprocessor holds.
-var gemvShapes = []struct {
+// residentShape is a shape of which a multiprocessor holds so many blocks.
+type residentShape struct {
 	gemvShape
 	resident int
-}{{gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 6}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 6}, {gemvShape{2, 8, 2}, 4}, {gemvShape{1, 8, 2}, 6}}
+}
+
+// gemvShapes are tried in this order.
+var gemvShapes = []residentShape{
+	{gemvShape{2, 2, 2}, 4}, {gemvShape{1, 1, 2}, 6}, {gemvShape{2, 4, 2}, 4}, {gemvShape{1, 2, 2}, 6}, {gemvShape{2, 8, 2}, 4}, {gemvShape{1, 8, 2}, 6},
+}
 
 // large is a weight whose blocks follow each other many times, in bytes.
 const large = 100e6
 
-// gemvShape is the first whose last wave of blocks fills the card about best.
-// Where many blocks follow each other and weights are long, the last wave does not
-// count: one row is read once for four outputs; with more rows, as many blocks as
-// possible at once are faster than loads ahead.
+// gemvShape is the fullest of gemvShapes. Where many blocks follow each other and
+// weights are long, the last wave does not count: one row is read once for four
+// outputs; with more rows, as many blocks as possible at once are faster than loads
+// ahead.
 func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvShape {
 	if outs*in*w.Size() >= large && in >= 8*32*vector {
 		switch {
@@ -187,9 +191,15 @@ func (k *kernels) gemvShape(tokens, outs, in, vector int, w device.DType) gemvSh
 			return gemvShape{2, gemvSplit(outs/2, in, vector), 0}
 		}
 	}
+	return k.fullest(gemvShapes, outs, in, vector)
+}
+
+// fullest is the first of the shapes whose last wave of blocks fills the card about
+// best, among those that leave no lane without a load of so many weights.
+func (k *kernels) fullest(shapes []residentShape, outs, in, vector int) gemvShape {
 	best, least := gemvShape{1, 1, 2}, math.Inf(1)
-	for _, s := range gemvShapes {
-		if s.split > 1 && in < s.split*32*vector { // lanes without a load
+	for _, s := range shapes {
+		if s.split > 1 && in < s.split*32*vector {
 			continue
 		}
 		waves := float64(ceil(outs, 8/s.split*s.outs)) / float64(s.resident*max(k.card.multiprocessors, 1))
