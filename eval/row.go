@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 )
@@ -83,7 +84,13 @@ func parseRow(line []byte) (Row, error) {
 		// encoding/json would put U+FFFD into the prompt without a word.
 		return row, errors.New("not UTF-8: convert the file")
 	}
-	if err := json.Unmarshal(line, &row); err != nil {
+	var other *json.UnmarshalTypeError
+	switch err := json.Unmarshal(line, &row); {
+	case errors.As(err, &other) && other.Field == "":
+		return row, fmt.Errorf("JSON of type %s: a row is an object", other.Value)
+	case errors.As(err, &other):
+		return row, fmt.Errorf("%q is of type %s: want %s", other.Field, other.Value, jsonType(other.Type))
+	case err != nil:
 		return row, err
 	}
 	if row.Input == "" {
@@ -102,4 +109,15 @@ func parseRow(line []byte) (Row, error) {
 		return row, CheckScorer(row.Scorer)
 	}
 	return row, nil
+}
+
+// jsonType is what a field of a row takes.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "a list of strings"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "a string"
 }

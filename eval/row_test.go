@@ -53,7 +53,10 @@ func TestReadRows(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"syntax":     {foreign + "\n\n{\"input\": ", "line 3: unexpected end"},
 		"two a line": {foreign + foreign, "line 1: invalid character"},
-		"type":       {`{"input": "q", "outputs": "a"}`, "line 1: json: cannot unmarshal string"},
+		"type":       {`{"input": "q", "outputs": "a"}`, `line 1: "outputs" is of type string: want a list of strings`},
+		"list":       {`["q", "a"]`, "line 1: JSON of type array: a row is an object"},
+		"element":    {`{"input": "q", "outputs": [3]}`, `line 1: "outputs" is of type number: want a string`},
+		"number":     {`{"input": "q", "outputs": ["a"], "max_tokens": 1.5}`, `line 1: "max_tokens" is of type number 1.5: want a whole number`},
 		"no input":   {foreign + "\n" + `{"outputs": ["a"]}`, `line 2: no "input"`},
 		"no outputs": {`{"input": "q"}`, `line 1: no "outputs"`},
 		"scorer":     {`{"input": "q", "outputs": ["a"], "scorer": "f1"}`, `line 1: scorer "f1": want one of choice`},

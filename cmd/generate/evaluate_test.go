@@ -190,11 +190,11 @@ func TestEvaluateFile(t *testing.T) {
 	write(t, path, row("one", "What is it?")+"{\"input\": 3}\n"+row("two", strings.Repeat("long ", 400))+row("two", "And this?"))
 	args := []string{"evaluate", needle, "--tasks", path, "--limit", "100", "--attention", "dense", "-o", dir + "/out"}
 	o := generate(t, "", args...)
-	if o.code != 2 || !strings.Contains(o.errors, "rows.jsonl: line 2: json: cannot unmarshal number") {
+	if o.code != 2 || !strings.Contains(o.errors, "rows.jsonl: line 2: \"input\" is of type number: want a string: mend the row, or leave such rows out with --skip-bad\n") {
 		t.Errorf("exit code %d, %s", o.code, o.errors)
 	}
 	o = answer(t, "", append(args, "--skip-bad")...)
-	for _, named := range []string{"rows.jsonl: line 2: json: ", "rows.jsonl: line 3: the row cannot be put: the prompt has "} {
+	for _, named := range []string{"rows.jsonl: line 2: \"input\" is ", "rows.jsonl: line 3: the row cannot be put: the prompt has "} {
 		if !strings.Contains(o.errors, named) {
 			t.Errorf("no %q in %s", named, o.errors)
 		}

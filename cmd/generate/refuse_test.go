@@ -113,6 +113,7 @@ func TestRefusedUse(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/empty", "")
 	write(t, dir+"/two.jsonl", strings.Repeat(`{"input": "x", "outputs": ["y"]}`+"\n", 2))
+	write(t, dir+"/bad.jsonl", `{"input": 3}`)
 	write(t, dir+"/file", "text")
 	for _, pipe := range []string{"/pipe", "/pipe.jsonl"} {
 		if err := syscall.Mkfifo(dir+pipe, 0o600); err != nil {
@@ -196,6 +197,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
 		{[]string{"compare", m, "-n", "-1"}, "-n -1: want at least 1, or 0 for the default"},
 		{[]string{"compare", m, "--seeds", "0"}, "--seeds 0: want 1 to 10000"},
+		{[]string{"compare", needle, "--task", dir + "/bad.jsonl"}, `DIR/bad.jsonl: line 1: "input" is of type number: want a string: mend the row`},
 		{[]string{"compare", m, "--task", "riddles"}, `--task "riddles": want access-codes, access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
 		{[]string{"compare", m, "--task", "vt,cwe"}, `--task "vt,cwe": want one task`},
 		{[]string{"compare", m, "--task", "vt", "--codes", "3"}, "--codes goes with --task access-codes: leave it out, or ask for access_3"},

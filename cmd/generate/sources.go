@@ -243,6 +243,9 @@ func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
 		bad = func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v: skipped\n", path, err) }
 	}
 	rows, err := eval.ReadRows(file, bad)
+	if err != nil && s.single { // a command without --skip-bad
+		return rowSource{}, usagef("%s: %w: mend the row", path, err)
+	}
 	if err != nil {
 		return rowSource{}, usagef("%s: %w: mend the row, or leave such rows out with --skip-bad", path, err)
 	}
