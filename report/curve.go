@@ -11,6 +11,7 @@ import (
 type Curve struct {
 	Title  string // the task
 	YName  string // what the score is: "exact answers, %"
+	Note   string // below the title, on the page; may be empty
 	Series []Series
 }
 
@@ -69,6 +70,7 @@ const (
 type curveView struct {
 	ID             string
 	Title, YName   string
+	Note           string
 	Width, Height  float64
 	Left, Right    float64
 	Top, Bottom    float64
@@ -110,7 +112,7 @@ func (c Curve) view(i int) curveView {
 	x := scale{0, xTo, plotLeft, plotRight}
 	y := scale{yFrom, yTo, plotBottom, plotTop}
 	v := curveView{
-		ID: fmt.Sprintf("curve-%d", i), Title: c.Title, YName: c.YName, Width: curveWidth, Height: curveHeight,
+		ID: fmt.Sprintf("curve-%d", i), Title: c.Title, YName: c.YName, Note: c.Note, Width: curveWidth, Height: curveHeight,
 		Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom, XTicks: x.ticks(xStep), YTicks: y.ticks(yStep),
 		Table: Table{Head: []string{"attention", "prompts", "score %", "95 % interval", "of dense %", "KV access %", "bytes %"}},
 	}

@@ -87,24 +87,27 @@ func printTable(w io.Writer, t eval.Table) error {
 	if err := printMarkdown(w, out); err != nil {
 		return err
 	}
-	return noteUnvaried(w, t.Lines)
+	if note := unvaried(t.Lines); note != "" {
+		_, err := fmt.Fprintf(w, "\n%s\n", note)
+		return err
+	}
+	return nil
 }
 
-// noteUnvaried says what an interval is worth where all answers of a method
+// unvaried says what an interval is worth where all answers of a method
 // were right, or none: resamples of such prompts are all alike. The other
 // outcome's rate is then below 1 − 0.05^(1/n) with 95 % confidence, about 3/n
 // for large n (Hanley and Lippman-Hand, If nothing goes wrong, is everything all
 // right?, JAMA 1983).
-func noteUnvaried(w io.Writer, lines []eval.Line) error {
+func unvaried(lines []eval.Line) string {
 	for _, l := range lines {
 		if l.Prompts > 0 && (l.Exact == l.Answers || l.Score.Mean == 0) {
 			n := float64(l.Prompts)
-			_, err := fmt.Fprintf(w, "\nAll or none of %s right: an interval without width says only that the other outcome's rate is below %.1f %% (95 %%; about 3/n)\n",
+			return fmt.Sprintf("All or none of %s right: an interval without width says only that the other outcome's rate is below %.1f %% (95 %%; about 3/n)",
 				count(l.Prompts, "prompt"), 100*(1-math.Pow(0.05, 1/n)))
-			return err
 		}
 	}
-	return nil
+	return ""
 }
 
 // divergenceCells are a table's last three.

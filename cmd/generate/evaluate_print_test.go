@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"blitzen/eval"
@@ -11,24 +10,23 @@ import (
 
 // Prompts that were all right, or all wrong, leave an interval without width: a
 // line says what it is worth. 1 − 0.05^(1/50) = 0.0582, 1 − 0.05^(1/3) = 0.6316.
-func TestNoteUnvaried(t *testing.T) {
+func TestUnvaried(t *testing.T) {
 	for _, c := range []struct {
 		prompts, exact int
 		mean           float64
 		want           string
 	}{
-		{50, 50, 1, "\nAll or none of 50 prompts right: an interval without width says only that the other outcome's rate is below 5.8 % (95 %; about 3/n)\n"},
-		{3, 0, 0, "\nAll or none of 3 prompts right: an interval without width says only that the other outcome's rate is below 63.2 % (95 %; about 3/n)\n"},
+		{50, 50, 1, "All or none of 50 prompts right: an interval without width says only that the other outcome's rate is below 5.8 % (95 %; about 3/n)"},
+		{3, 0, 0, "All or none of 3 prompts right: an interval without width says only that the other outcome's rate is below 63.2 % (95 %; about 3/n)"},
 		{50, 45, 0.9, ""},
 		{1, 0, 0.5, ""},
 	} {
-		var out strings.Builder
 		lines := []eval.Line{
 			{Prompts: c.prompts, Answers: c.prompts, Score: eval.Interval{Mean: 0.5, Low: 0.4, High: 0.6}},
 			{Prompts: c.prompts, Answers: c.prompts, Exact: c.exact, Score: eval.Interval{Mean: c.mean}},
 		}
-		if err := noteUnvaried(&out, lines); err != nil || out.String() != c.want {
-			t.Errorf("%d of %d prompts: %q, error %v", c.exact, c.prompts, out.String(), err)
+		if got := unvaried(lines); got != c.want {
+			t.Errorf("%d of %d prompts: %q", c.exact, c.prompts, got)
 		}
 	}
 }

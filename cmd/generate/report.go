@@ -100,7 +100,7 @@ func resultsPage(r eval.Results, curves []report.Curve) *report.Page {
 func curvesOf(r eval.Results) []report.Curve {
 	var curves []report.Curve
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
-		c := report.Curve{Title: tableTitle(t), YName: "score, %"}
+		c := report.Curve{Title: tableTitle(t), YName: "score, %", Note: unvaried(t.Lines)}
 		for _, l := range t.Lines {
 			name := cmp.Or(l.Series, l.Label)
 			i := slices.IndexFunc(c.Series, func(s report.Series) bool { return s.Name == name })

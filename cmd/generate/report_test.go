@@ -24,7 +24,7 @@ func TestReport(t *testing.T) {
 	}
 	page := read(t, dir+"/page.html")
 	for _, text := range []string{
-		"needle-qwen2: score against access</h1>", ">access_2, 160 tokens", ">access_2, 170 tokens", ">dense<", ">santapp (kmeans)<", ">santapp (kmeans, S 16)<", `aria-label="santapp (kmeans, S 64): `, "bootstrap over prompts",
+		"needle-qwen2: score against access</h1>", ">access_2, 160 tokens", ">access_2, 170 tokens", ">dense<", ">santapp (kmeans)<", ">santapp (kmeans, S 16)<", `aria-label="santapp (kmeans, S 64): `, "bootstrap over prompts", "All or none of 2 prompts right: ",
 	} {
 		if !strings.Contains(page, text) {
 			t.Errorf("no %q in the page", text)
