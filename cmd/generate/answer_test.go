@@ -136,7 +136,7 @@ func TestAnswerOnly(t *testing.T) {
 	if verbose.out != want.Text {
 		t.Errorf("with -v stdout is %q", verbose.out)
 	}
-	for _, figure := range []string{"seed 3", "attention santapp (kmeans, S 512)", "chat template of the checkpoint", "tokens/s", "KV access", "temperature 0 (default)", "finish "} {
+	for _, figure := range []string{"seed 3", "attention santapp (kmeans, S 512)", "chat template of the checkpoint", "tokens/s", "\n\nload ", "KV access", "temperature 0 (default)", "finish "} {
 		if !strings.Contains(verbose.errors, figure) {
 			t.Errorf("-v does not print %q:\n%s", figure, verbose.errors)
 		}

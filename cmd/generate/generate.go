@@ -201,6 +201,9 @@ func (r *generation) answer(s *decode.Session, ids []int32, limits decode.Limits
 		err = printErr
 	}
 	if r.verbose {
+		if !r.json && r.Tokenizer != nil && !isTerminal(out) {
+			fmt.Fprintln(r.cmd.ErrOrStderr()) // with 2>&1 the answer's line is not ended
+		}
 		r.report.print(r.cmd.ErrOrStderr())
 	}
 	return err
