@@ -12,6 +12,7 @@ import (
 	"blitzen/attention/santa"
 	"blitzen/attention/santapp"
 	"blitzen/attention/uniform"
+	"blitzen/eval/comparison"
 	"blitzen/kvcache"
 	"blitzen/teams"
 
@@ -220,10 +221,15 @@ func (a attentionFlags) check(flag string) error {
 
 // builder makes the backend for a session. seed is used unless --attention-seed
 // was given.
-func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(done, of int)) (func(*kvcache.Cache) (attention.Backend, error), error) {
+func (a attentionFlags) builder(ctx context.Context, l *loaded, f *pflag.FlagSet, seed uint64, progress func(done, of int)) (comparison.Build, error) {
+	return a.seeded(ctx, l, a.seedFor(f, seed), progress)
+}
+
+// seeded makes the backend with that attention seed, whatever the flags say.
+func (a attentionFlags) seeded(ctx context.Context, l *loaded, seed uint64, progress func(done, of int)) (comparison.Build, error) {
 	build, err := a.method("--attention")
 	return func(c *kvcache.Cache) (attention.Backend, error) {
-		return build(ctx, l, c, a.seedFor(f, seed), progress)
+		return build(ctx, l, c, seed, progress)
 	}, err
 }
 

@@ -169,9 +169,7 @@ func (m *measurement) firstSeed() uint64 { return m.attentionFlags.seed }
 
 // builderOf makes a method's backend with an attention seed.
 func (m *measurement) builderOf(flags attentionFlags, seed uint64) (comparison.Build, error) {
-	flags.seed = seed
-	build, err := flags.builder(m.cmd.Context(), m.loaded, m.cmd.Flags(), seed, m.log.bar.stage("building teams"))
-	return build, err
+	return flags.seeded(m.cmd.Context(), m.loaded, seed, m.log.bar.stage("building teams"))
 }
 
 // answer decodes freely.

@@ -42,6 +42,5 @@ func sumOf(steps []divergence.Step) *eval.Divergence {
 
 // builderOf makes a method's backend with an attention seed.
 func (r *evaluation) builderOf(flags attentionFlags, seed uint64) (comparison.Build, error) {
-	flags.seed = seed
-	return flags.builder(r.cmd.Context(), r.opened.loaded, r.cmd.Flags(), seed, nil)
+	return flags.seeded(r.cmd.Context(), r.opened.loaded, seed, nil)
 }
