@@ -14,7 +14,6 @@ import (
 type Mass struct {
 	*dense.Backend
 	dev   device.Device
-	spec  kvcache.Spec
 	heads int
 	rows  int              // of the prompt
 	phi   []*device.Tensor // [layers] F32 [1, heads, rows]
@@ -30,12 +29,12 @@ func NewMass(dev device.Device, cache *kvcache.Cache, heads int) (*Mass, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &Mass{Backend: d, dev: dev, spec: specs[0], heads: heads, rows: cache.Frozen(), owned: device.Owner{Dev: dev}}
+	m := &Mass{Backend: d, dev: dev, heads: heads, rows: cache.Frozen(), owned: device.Owner{Dev: dev}}
 	for range specs {
 		m.phi = append(m.phi, m.owned.New("mass.scores", device.F32, 1, heads, m.rows))
 		m.lse = append(m.lse, m.owned.New("mass.lse", device.F32, 1, heads))
 	}
-	m.bias = m.owned.New("mass.bias", device.F32, m.spec.KVHeads, m.rows)
+	m.bias = m.owned.New("mass.bias", device.F32, specs[0].KVHeads, m.rows)
 	if err := m.owned.Err(); err != nil {
 		m.Close()
 		return nil, err
