@@ -43,17 +43,24 @@ func expertsForTensorCores(a device.ExpertsArgs, width int) bool {
 	return width%8 == 0 && a.X.DType == device.BF16 && wide(a.X) && a.Dst.DType.Float() && vectorOf(4, a.Dst) == 4
 }
 
+// Numbers of kernels/experts_prefill.cu.
+const (
+	expertRows    = 128 // of a tile
+	expertColumns = 256
+	expertStages  = 4
+	expertPart    = 1024 // choices that a block counts
+)
+
 // expertsHopper runs on Hopper's tensor cores, with its copy engine.
 func (k *kernels) expertsHopper(a device.ExpertsArgs, width int) error {
-	const rows, columns, stages, part = 128, 256, 4, 1024 // kernels/experts_prefill.cu
 	tokens, n, hidden, experts := a.X.Shape[0], a.IDs.Shape[1], a.X.Shape[1], len(a.Experts)
 	choices := tokens * n
-	parts := ceil(choices, part)
-	memory := 128*stages*(rows+columns) + 16*stages // struct Memory
+	parts := ceil(choices, expertPart)
+	memory := 128*expertStages*(expertRows+expertColumns) + 16*expertStages // struct Memory
 	c := k.call("experts_prefill").as("DST", a.Dst.DType).as("W", device.BF16).as("BIAS", device.BF16).set("SHARED", memory)
-	s := c.scratch(4*parts*experts, 4*experts, 4*choices, 4*choices, 16*(choices/rows+experts), 4*(experts+1), 2*choices*hidden, 2*choices*width)
+	s := c.scratch(4*parts*experts, 4*experts, 4*choices, 4*choices, 16*(choices/expertRows+experts), 4*(experts+1), 2*choices*hidden, 2*choices*width)
 	boxes := func(at vec, width int) driver.TensorMap {
-		return c.boxesAt(at, []int{choices, width}, []int{width, 1}, []int{rows, 64})
+		return c.boxesAt(at, []int{choices, width}, []int{width, 1}, []int{expertRows, 64})
 	}
 	args := expertsHopperArgs{
 		rowBoxes: boxes(s[6], hidden), innerBoxes: boxes(s[7], width),
@@ -66,7 +73,7 @@ func (k *kernels) expertsHopper(a device.ExpertsArgs, width int) error {
 			c.err = err
 		}
 	}
-	step("count", blocks(parts, part), 4*32*experts)
+	step("count", blocks(parts, expertPart), 4*32*experts)
 	step("plan", blocks(1, 1024), 8*experts)
 	step("place", blocks(ceil(tokens, 8), threads), 0)
 	for _, half := range []struct {

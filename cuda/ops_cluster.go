@@ -114,8 +114,14 @@ const (
 
 // guesses reports whether kernels/nearest_bf16.cu takes the rows at hand.
 func (k *kernels) guesses(a device.NearestArgs) bool {
-	d := a.X[0].Shape[2]
-	return k.card.capability >= oldestBF16 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && vectorOf(8, a.X...) == 8 && vectorOf(4, a.Centers) == 4
+	return k.forBF16Rows(a.X) && vectorOf(4, a.Centers) == 4
+}
+
+// forBF16Rows reports whether rows are what the kernels of grouping that compare them
+// in bf16 take.
+func (k *kernels) forBF16Rows(x device.RowSets) bool {
+	d := x[0].Shape[2]
+	return k.card.capability >= oldestBF16 && x[0].DType == device.BF16 && (d == 64 || d == 128) && vectorOf(8, x...) == 8
 }
 
 // nearest launches the kernels for the rows at hand.
@@ -214,9 +220,10 @@ type spreadBF16Args struct {
 	m, d, trials, from, to, first int32
 }
 
-// Sizes of kernels/spread.cu.
+// Sizes of kernels/spread.cu and, for fewer trials, kernels/spread_bf16.cu.
 const (
 	mostTrials   = 64
+	bf16Trials   = 16
 	spreadRows   = 128 // of a block, until there are spreadBlocks
 	spreadBlocks = 96
 )
@@ -228,7 +235,7 @@ func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
 		return fmt.Errorf("the GPU device draws at most %d candidates for a center, not %d", mostTrials, trials)
 	}
 	d := a.X[0].Shape[2]
-	if shared := spreadShared(m, d); k.card.capability >= 80 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && trials <= 16 && shared <= k.card.sharedMemory() && vectorOf(8, a.X...) == 8 {
+	if shared := spreadShared(m, d); k.forBF16Rows(a.X) && trials <= bf16Trials && shared <= k.card.sharedMemory() {
 		return k.spreadBF16(a, shared)
 	}
 	wide := min(ceil(m, spreadRows), spreadBlocks)
@@ -255,13 +262,13 @@ func (k *kernels) SpreadCenters(a device.SpreadArgs) error {
 // spreadShared is the bytes of shared memory of kernels/spread_bf16.cu.
 func spreadShared(m, d int) int {
 	padded := ceil(m, 32) * 32
-	return 16*d*8 + padded*(3*4+2) + padded/32*4
+	return 8*bf16Trials*d + padded*(3*4+2) + padded/32*4
 }
 
 func (k *kernels) spreadBF16(a device.SpreadArgs, shared int) error {
 	problems, m, d := a.X.Problems(), a.IDs.Shape[0], a.X[0].Shape[2]
 	c := k.call("spread_bf16").as("SRC", a.X[0].DType).set("D", d)
-	s := c.scratch(rowSetSize*problems, 8*problems*m, 4*problems*m*16)
+	s := c.scratch(rowSetSize*problems, 8*problems*m, 4*problems*m*bf16Trials)
 	if err := k.rowSets(s[0], a.X); err != nil {
 		return err
 	}
@@ -289,7 +296,7 @@ func (k *kernels) DivideTeams(a device.DivideArgs) error {
 	problems, n, d := a.X.Problems(), a.Parent.Shape[1], a.X[0].Shape[2]
 	c := k.call("divide").as("SRC", a.X[0].DType).set("VEC", min(8, vectorOf(16/a.X[0].DType.Size(), a.X...)))
 	global, shared := cursors(a.Parents, problems)
-	few := k.card.capability >= 80 && a.X[0].DType == device.BF16 && (d == 64 || d == 128) && vectorOf(8, a.X...) == 8
+	few := k.forBF16Rows(a.X)
 	left := 0
 	if few {
 		left = 4 * problems * a.Parents
