@@ -148,10 +148,16 @@ func (r *evaluation) first() error {
 // answerAll puts all prompts of the shard that have no answer yet.
 func (r *evaluation) answerAll() error {
 	var todo []int
+	held := 0
 	for n := r.Shard; n < r.Prompts; n += r.Shards {
-		if !r.held(n) {
+		if r.held(n) {
+			held++
+		} else {
 			todo = append(todo, n)
 		}
+	}
+	if held > 0 {
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "%s has the answers to %d of %s\n", r.output, held, count(held+len(todo), "prompt"))
 	}
 	if len(todo) == 0 {
 		return nil
