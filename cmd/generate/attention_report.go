@@ -139,9 +139,16 @@ type attentionReport struct {
 // and scored no representative, if it did: with a short prompt it is exact
 // attention.
 func (r attentionReport) printExhaustive(w io.Writer, name string) {
-	if r.Name != "dense" && r.Name != "santa" && r.AccessPercent == 100 && r.SelectedPercent == 100 {
-		fmt.Fprintf(w, "%s read every row, as dense does; it samples where the prompt is longer or --budget smaller\n", name)
+	if r.exhaustive() {
+		fmt.Fprintf(w, "%s %s\n", name, readEveryRow)
 	}
+}
+
+const readEveryRow = "read every row, as dense does; it samples where the prompt is longer or --budget smaller"
+
+// exhaustive reports whether a method that samples read every row once.
+func (r attentionReport) exhaustive() bool {
+	return r.Name != "dense" && r.Name != "santa" && r.AccessPercent == 100 && r.SelectedPercent == 100
 }
 
 func (a attentionFlags) report(access attention.Access, seed uint64) attentionReport {

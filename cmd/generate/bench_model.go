@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"blitzen/decode"
@@ -70,6 +71,7 @@ type modelBench struct {
 	rows    []*benchRow
 	at      map[string]*benchRow
 	kernels []section
+	notes   []string
 	warm    bool // this repetition does not count
 }
 
@@ -205,6 +207,10 @@ func (m *modelBench) decode(s *decode.Session, flags attentionFlags, v visit, se
 			Access: read.Percent(), TokenBytes: weights + float64(read.Bytes())/float64(n),
 		}
 		m.add(row, rate)
+		note := fmt.Sprintf("At depth %d %s %s.", v.depth, row.Attention, readEveryRow)
+		if flags.report(read, 0).exhaustive() && !slices.Contains(m.notes, note) {
+			m.notes = append(m.notes, note)
+		}
 		if err := s.Truncate(max(v.depth, 1)); err != nil {
 			return err
 		}
@@ -253,7 +259,7 @@ func (m *modelBench) print() error {
 			r.CopyPercent = r.copyShare(r.TokenBytes, 1e3*r.TokenMS)
 		}
 	}
-	results := table[*benchRow]{columns: benchColumns, rows: m.rows}
+	results := table[*benchRow]{columns: benchColumns, rows: m.rows, notes: m.notes}
 	if note := m.on.copyNote("those bytes"); note != "" {
 		results.notes = append(results.notes, "MB a token: the weights that a decoded token reads, each once, and rows of the cache. "+note)
 	}

@@ -100,6 +100,18 @@ func TestBenchFigure(t *testing.T) {
 	}
 }
 
+// Below the table stands once which methods did not sample.
+func TestBenchReadEveryRow(t *testing.T) {
+	out := answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-p", "40", "-n", "1,2", "-r", "1", "--attention", "dense,santapp,santa").out
+	if strings.Count(out, readEveryRow) != 1 || !strings.HasSuffix(out, "\n\nAt depth 40 santapp (kmeans, S 512) "+readEveryRow+".\n") {
+		t.Errorf("a budget for every row:\n%s", out)
+	}
+	out = answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-p", "40", "-n", "1", "-r", "1", "--budget", "4").out
+	if strings.Contains(out, readEveryRow) {
+		t.Errorf("a small budget:\n%s", out)
+	}
+}
+
 // The help explains the words of the table.
 func TestBenchWords(t *testing.T) {
 	help := answer(t, "", "bench", "--help").out
