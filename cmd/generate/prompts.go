@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func (p *promptPlan) ways(s rowSource) []string {
 // answers, be that more than the model reads.
 func (p *promptPlan) longest(s rowSource) (int, error) {
 	if !s.file {
-		return s.limit + min(max(p.maxTokens, longestAnswer), p.positions), nil
+		return s.limit + min(cmp.Or(p.maxTokens, longestAnswer), p.positions), nil
 	}
 	answer, prompt := 0, p.flags.limit
 	for i := range s.rows {

@@ -130,6 +130,9 @@ func TestPlanOriginalRows(t *testing.T) {
 	if err != nil || p.prompts != 4 || p.context != 1024+128 {
 		t.Fatalf("%d prompts of %d tokens with their answers, error %v", p.prompts, p.context, err)
 	}
+	if short, err := s.plan(cmd, o, &promptFlags{raw: true}, 16); err != nil || short.context != 1024+16 {
+		t.Errorf("with answers of 16: %d tokens, error %v", short.context, err)
+	}
 	file, err := os.Open("../../testdata/ruler/examples.jsonl")
 	if err != nil {
 		t.Fatal(err)
