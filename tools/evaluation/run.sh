@@ -5,7 +5,7 @@
 #	tools/evaluation/run.sh access-4096 access-8192    needle-qwen2, access codes, every method
 #	tools/evaluation/run.sh latent                     needle-dsv2, access codes
 #	tools/evaluation/run.sh rows-4096 rows-8192        needle-qwen2, RULER's rows: how far from exact attention
-#	tools/evaluation/run.sh rows-latent                the same of needle-dsv2
+#	tools/evaluation/run.sh rows-latent rows-latent-8192    the same of needle-dsv2
 #	tools/evaluation/run.sh routing                    needle-qwen2: what sampling goes by
 #
 # GENERATE names the program (bin/generate), DEVICE says where it computes ("--device cuda --dtype f32"), SHARDS how many
@@ -84,7 +84,7 @@ routing() {
 }
 
 if [ $# -eq 0 ]; then
-	set -- access-4096 access-8192 latent rows-4096 rows-8192 rows-latent routing
+	set -- access-4096 access-8192 latent rows-4096 rows-8192 rows-latent rows-latent-8192 routing
 fi
 mkdir -p "$results"
 for part in "$@"; do
@@ -94,8 +94,9 @@ for part in "$@"; do
 	rows-4096) rows $part models/needle-qwen2 4096 $made ;;
 	rows-8192) rows $part models/needle-qwen2 8192 cwe ;; # too few words below
 	rows-latent) rows $part models/needle-dsv2 4096 $made ;;
+	rows-latent-8192) rows $part models/needle-dsv2 8192 cwe ;;
 	*)
-		echo "run.sh: $part: want access-LENGTH, latent, rows-4096, rows-8192, rows-latent or routing" >&2
+		echo "run.sh: $part: want access-LENGTH, latent, rows-4096, rows-8192, rows-latent, rows-latent-8192 or routing" >&2
 		exit 2
 		;;
 	esac
