@@ -156,11 +156,16 @@ func TestDecodeAttentionIsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pos := range []int{-2, -1, 0, 63, 4222, 8446, 8700} {
-			c.limit(0, pos)
-			out, lse, _ := c.results(step.Run)
-			again, againLSE, _ := c.results(c.attend) // at pos + 1, where the step ended
-			if !slices.Equal(out, again) || !slices.Equal(lse, againLSE) {
-				t.Errorf("%s, position %d: the recorded step gives something else", name, pos+1)
+			var out, lse []float32
+			c.limit(0, pos+1)
+			want, wantLSE, _ := c.results(c.attend)
+			for range 30 { // when a block reads the position differs from run to run
+				c.limit(0, pos)
+				out, lse, _ = c.results(step.Run)
+				if !slices.Equal(out, want) || !slices.Equal(lse, wantLSE) {
+					t.Errorf("%s, position %d: the recorded step gives something else", name, pos+1)
+					break
+				}
 			}
 			if more == nil {
 				continue

@@ -39,6 +39,7 @@ struct Memory {
 	bf16 weights[HEADS][ROWS + 8];
 	float top[HEADS][WARPS / 2], sum[HEADS][WARPS / 2];
 	u64 queries_full, full[STAGES], empty[STAGES];
+	Limits early;
 };
 
 __device__ inline void load_matrices(u32 (&x)[4], u32 at)
@@ -301,6 +302,8 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * WARP, 1) attend_laten
 	extern __shared__ __align__(1024) u8 raw[];
 	Memory &m = *(Memory *)raw;
 	if (threadIdx.x == 0) {
+		// Read once for the block: the kernel ahead may be changing them.
+		m.early = Limits(a.from, a.pos, blockIdx.z);
 		barrier_init(&m.queries_full, 1);
 		for (int i = 0; i < STAGES; i++) {
 			barrier_init(&m.full[i], 1);
@@ -311,8 +314,8 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * WARP, 1) attend_laten
 		announce(&a.k);
 		announce(&a.pieces);
 	}
-	Limits limits(a.from, a.pos, blockIdx.z);
 	__syncthreads();
+	Limits limits = m.early;
 	wait_for_previous();
 	let_next_start(); // all blocks are there: it takes nothing from them
 	Limits now(a.from, a.pos, blockIdx.z);
