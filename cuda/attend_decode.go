@@ -121,7 +121,7 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 	}
 	panels := ceil(dk, 64)
 	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory
-		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(1+2*latentStages) + 8
+		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(2+2*latentStages) + 8
 	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 32 * (latentWarps + 1), Early: k.overlaps()}
 	if err := launch(c, "attend_latent", grid, shared, &args); err != nil {
 		return err

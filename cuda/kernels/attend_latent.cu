@@ -39,6 +39,7 @@ struct Memory {
 	bf16 weights[HEADS][ROWS + 8];
 	float top[HEADS][WARPS / 2], sum[HEADS][WARPS / 2];
 	u64 queries_full, full[STAGES], empty[STAGES];
+	u64 again; // the tiles that were asked for in vain have come
 	Limits early;
 };
 
@@ -123,6 +124,7 @@ __device__ inline void copy_all(const Args &a, Memory &m, Work w, const Limits &
 	if (limits != now) {
 		for (int i = 0; i < next; i++)
 			barrier_wait(&m.full[i], 0);
+		barrier_arrive(&m.again);
 		w = Work(a, now, next);
 		if (next == 0 && w.tiles > 0)
 			copy_queries(a, m, w);
@@ -277,6 +279,8 @@ __device__ inline void finish(const Args &a, Memory &m, State &z, const Work &w)
 
 __device__ inline void compute(const Args &a, Memory &m, const Work &w)
 {
+	if (w.used > 0) // before that, a stage's second load cannot be told from none
+		barrier_wait(&m.again, 0);
 	barrier_wait(&m.queries_full, 0);
 	Queries q(m);
 	State z;
@@ -305,6 +309,7 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * WARP, 1) attend_laten
 		// Read once for the block: the kernel ahead may be changing them.
 		m.early = Limits(a.from, a.pos, blockIdx.z);
 		barrier_init(&m.queries_full, 1);
+		barrier_init(&m.again, 1);
 		for (int i = 0; i < STAGES; i++) {
 			barrier_init(&m.full[i], 1);
 			barrier_init(&m.empty[i], WARPS);
