@@ -135,7 +135,7 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 func (p *teamsPlan) planSelect(drawn, teams int) {
 	p.most, p.attendRoom = 256, 39168
 	if drawn > p.most {
-		p.most, p.attendRoom = mostDrawn, 68352
+		p.most, p.attendRoom = mostDrawn, 76544
 	}
 	p.tops = attendThreads
 	if drawn <= fewDrawn {

@@ -130,6 +130,18 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 
 #endif
 
+// Writes the rows of a team into the list of the block that reads them: every CLUSTER-th row is its own. x is one of N
+// threads.
+template <int N> __device__ inline void list_place(Selection &m, int which, int first, int before, int rows, int block, int x)
+{
+#pragma unroll 1
+	for (int i = x; i < rows; i += N) {
+		int v = before + i, at = v / CLUSTER;
+		if (v % CLUSTER == block && (u32)at < LISTED)
+			m.list[at] = {first + i, which};
+	}
+}
+
 // Places n candidates by counting those that come before, ABREAST to a warp at a time; lists the first LISTED rows of
 // the block.
 __device__ inline void rank(Selection &m, const Head &a, int n, int block)
@@ -181,7 +193,7 @@ __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 			}
 		}
 		if (drawn)
-			list_place<WARP / ABREAST>(m, i, t.first, before, t.rows, 0, block, x);
+			list_place<WARP / ABREAST>(m, i, t.first, before, t.rows, block, x);
 	}
 }
 

@@ -10,7 +10,8 @@
 #define SLOT (CHUNKS * THREADS * 16)                // bytes of a round of rows
 #define COLUMNS (V_CHUNKS * 8) // of the output that a lane has
 #define LOW -3e38f
-static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS, "shape");
+#define AT_ONCE (LANES == WARP ? 2 : 1) // rounds that are worked on side by side: a warp waits for its sums across lanes
+static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS && DEPTH % AT_ONCE == 0, "shape");
 
 // The groups of threads whose sums a block adds up, and how many threads share a column in that.
 #define SUMS (GROUPS > 32 ? 32 : GROUPS)
@@ -93,41 +94,62 @@ __device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection 
 	copy_end();
 }
 
-// Adds the rows to x; the first DEPTH rounds are under way.
+// Adds the rows to x; the first DEPTH rounds are under way. AT_ONCE rounds are worked on side by side.
 __device__ inline void attend(Sum &x, const float *q, u8 *ring, const Rows &r, const Selection &m)
 {
 	int lane = threadIdx.x % LANES, rounds = r.rounds(), at = threadIdx.x / LANES - r.suffix;
 #pragma unroll 1
-	for (int round = 0, slot = 0; round < rounds; round++, slot = slot + 1 == DEPTH ? 0 : slot + 1, at += GROUPS) {
-		bool is = at < r.listed;
-		if (__any_sync(~0u, is)) {
-			float score = is && at >= 0 ? -less(m, m.list[at].which) : 0, part = 0;
-			copy_wait<DEPTH - 1>();
-			uint4 key[V_IN_K ? K_CHUNKS : 1];
+	for (int round = 0, slot = 0; round < rounds; round += AT_ONCE, slot = slot + AT_ONCE == DEPTH ? 0 : slot + AT_ONCE, at += AT_ONCE * GROUPS) {
+		if (__any_sync(~0u, at < r.listed)) {
+			float score[AT_ONCE], part[AT_ONCE];
+			uint4 key[AT_ONCE][V_IN_K ? K_CHUNKS : 1];
+			bool is[AT_ONCE];
 #pragma unroll
-			for (int c = 0; c < K_CHUNKS; c++)
-				if (is && has<DK>(c, lane)) {
-					uint4 chunk = *lane_chunk(ring, slot, c);
-					if (V_IN_K)
-						key[c] = chunk;
-					part += dot8(chunk, q + c * 8);
-				}
+			for (int n = 0; n < AT_ONCE; n++) {
+				int i = at + n * GROUPS;
+				is[n] = i < r.listed;
+				score[n] = is[n] && i >= 0 ? -less(m, m.list[i].which) : 0;
+			}
+			copy_wait<DEPTH - AT_ONCE>();
+#pragma unroll
+			for (int n = 0; n < AT_ONCE; n++) {
+				part[n] = 0;
+#pragma unroll
+				for (int c = 0; c < K_CHUNKS; c++)
+					if (is[n] && has<DK>(c, lane)) {
+						uint4 chunk = *lane_chunk(ring, slot + n, c);
+						if (V_IN_K)
+							key[n][c] = chunk;
+						part[n] += dot8(chunk, q + c * 8);
+					}
+			}
 #pragma unroll
 			for (int step = LANES / 2; step > 0; step /= 2)
-				part += __shfl_xor_sync(~0u, part, step);
-			score = is ? score + part : LOW;
-			if (__any_sync(~0u, score > x.top)) // one maximum for the warp
-				x.shrink(fmaxf(x.top, from_order_bits(__reduce_max_sync(~0u, order_bits(score)))));
-			float p = exp2_fast(score - x.top);
-			if (is) {
-				x.sum += p;
 #pragma unroll
-				for (int c = 0; c < V_CHUNKS; c++)
-					if (has<DV>(c, lane))
-						add8(x.at + c * 8, V_IN_K ? key[V_IN_K ? c : 0] : *lane_chunk(ring, slot, K_CHUNKS + c), p);
+				for (int n = 0; n < AT_ONCE; n++)
+					part[n] += __shfl_xor_sync(~0u, part[n], step);
+			float high = LOW;
+#pragma unroll
+			for (int n = 0; n < AT_ONCE; n++) {
+				score[n] = is[n] ? score[n] + part[n] : LOW;
+				high = fmaxf(high, score[n]);
 			}
+			if (__any_sync(~0u, high > x.top)) // one maximum for the warp
+				x.shrink(fmaxf(x.top, from_order_bits(__reduce_max_sync(~0u, order_bits(high)))));
+#pragma unroll
+			for (int n = 0; n < AT_ONCE; n++)
+				if (is[n]) {
+					float p = exp2_fast(score[n] - x.top);
+					x.sum += p;
+#pragma unroll
+					for (int c = 0; c < V_CHUNKS; c++)
+						if (has<DV>(c, lane))
+							add8(x.at + c * 8, V_IN_K ? key[n][V_IN_K ? c : 0] : *lane_chunk(ring, slot + n, K_CHUNKS + c), p);
+				}
 		}
-		fetch(ring, slot, r, m, round + DEPTH, true, true);
+#pragma unroll
+		for (int n = 0; n < AT_ONCE; n++)
+			fetch(ring, slot + n, r, m, round + n + DEPTH, true, true);
 	}
 	copy_wait<0>();
 }

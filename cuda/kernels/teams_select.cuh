@@ -4,7 +4,7 @@
 // (whatever the scores are, in several times the time).
 #include "teams.cuh"
 
-#define LISTED (FEW_DRAWN ? 512 : 1024) // rows of a block's list
+#define LISTED (FEW_DRAWN ? 512 : MOST <= 256 ? 1024 : 2048) // rows of a block's list
 #define TOPS_EACH (TOPS / THREADS)
 #define PER_GROUP (GROUP / 4)   // lanes that look at a group of teams, 4 teams each
 #define BINS 1024
@@ -40,24 +40,28 @@ __device__ inline float plain_score(const Head &a, const Team &t)
 	return from_order_bits(t.key) - gumbel_fast(word);
 }
 
-// Writes the rows of a team into the list of the block that reads them: every CLUSTER-th row is its own. list is the
-// number of lists before this one, x one of N threads.
-template <int N> __device__ inline void list_place(Selection &m, int which, int first, int before, int rows, int list, int block, int x)
-{
-#pragma unroll 1
-	for (int i = x; i < rows; i += N) {
-		int v = before + i, at = v / CLUSTER - list * LISTED;
-		if (v % CLUSTER == block && (u32)at < LISTED)
-			m.list[at] = {first + i, which};
-	}
-}
-
-// Lists the rows of a block anew.
+// Lists the rows of a block, from number list · LISTED on, and finds the team of each: of the rows of all drawn teams,
+// every CLUSTER-th is its own.
 __device__ inline void list_rows(Selection &m, int list, int block)
 {
+	int n = min((m.rows - block + CLUSTER - 1) / CLUSTER - list * LISTED, LISTED);
 #pragma unroll 1
-	for (int i = threadIdx.x / 8; i < m.teams; i += THREADS / 8)
-		list_place<8>(m, m.which[i], m.drawn[i].first, m.before[i], m.drawn[i].rows, list, block, threadIdx.x % 8);
+	for (int i = threadIdx.x; i < n; i += 2 * THREADS) { // two rows of a thread side by side
+		int row[2], team[2] = {};
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+			row[j] = (list * LISTED + i + j * THREADS) * CLUSTER + block;
+#pragma unroll
+		for (int step = MOST / 2; step > 0; step /= 2)
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+				if (team[j] + step < m.teams && m.before[team[j] + step] <= row[j])
+					team[j] += step;
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+			if (i + j * THREADS < n)
+				m.list[i + j * THREADS] = {m.drawn[team[j]].first + row[j] - m.before[team[j]], m.which[team[j]]};
+	}
 	__syncthreads();
 }
 
