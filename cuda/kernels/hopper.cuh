@@ -1,12 +1,10 @@
 #pragma once
 // Hopper's own instructions (sm_90a): barriers in shared memory, bulk tensor
 // copies that complete on them, and products of warpgroups (128 threads).
-#include "common.cuh"
+#include "cluster.cuh"
 
 // A tensor's shape, strides and box as the copy engine knows them.
 struct __align__(64) TensorMap { u64 opaque[16]; };
-
-__device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 // ---- barriers ----
 

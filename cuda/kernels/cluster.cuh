@@ -1,0 +1,32 @@
+#pragma once
+// Blocks of a cluster that send each other numbers (sm_90 or newer).
+#include "common.cuh"
+
+__device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
+// The first half of a barrier of the cluster's blocks, and the second.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// A count of bytes that other blocks of the cluster send here.
+__device__ inline void inbox_open(u64 *inbox, int bytes)
+{
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(inbox)) : "memory");
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(inbox)), "r"(bytes) : "memory");
+}
+__device__ inline void inbox_wait(u64 *inbox)
+{
+	u32 done;
+	do {
+		asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+			: "=r"(done) : "r"(shared_address(inbox)) : "memory");
+	} while (!done);
+}
+// Stores x at the place of p in the shared memory of another block, which counts it in the place of inbox.
+__device__ inline void send(int block, float *p, float x, u64 *inbox)
+{
+	asm volatile("{ .reg .b32 to, count; mapa.shared::cluster.u32 to, %0, %3; mapa.shared::cluster.u32 count, %1, %3;"
+		" st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [to], %2, [count]; }"
+		:: "r"(shared_address(p)), "r"(shared_address(inbox)), "f"(x), "r"(block) : "memory");
+}
