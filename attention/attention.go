@@ -18,6 +18,15 @@ type Input struct {
 	Pos   *device.Tensor // I32 [tokens]
 	Out   *device.Tensor // [tokens, heads, dv]
 	Scale float32        // softmax scale of the checkpoint
+	// Then is a product of Out, nil for none, that Attend does as well.
+	Then *device.HeadProduct
+}
+
+// Multiply does the product after attention, for a backend whose operations do not.
+func (in Input) Multiply(ops *device.Ops) {
+	if p := in.Then; p != nil {
+		ops.HeadLinear(p.Dst, p.X, p.W, p.Transpose)
+	}
 }
 
 // Backend computes attention for every layer of a model. It owns the tensors

@@ -35,36 +35,43 @@ type attendLatentArgs struct {
 }
 
 type attendMergeArgs struct {
-	out                          cube
-	lse                          mat
-	parts, mass, from, pos, read vec
-	heads, keyHeads, capacity    int32
+	out                             cube
+	lse                             mat
+	parts, mass, from, pos, read    vec
+	dst, w                          cube
+	heads, keyHeads, capacity, outs int32
 }
 
 // attendFew is attention of at most fewTokens tokens.
 func (k *kernels) attendFew(a device.AttendArgs) error {
 	switch {
-	case forGrouped(a) && a.K.Shape[0] <= k.card.multiprocessors:
+	case k.forGrouped(a):
 		return k.attendGrouped(a)
-	case forLatent(a) && a.K.Shape[0] <= k.card.multiprocessors && k.card.capability == hopper:
+	case k.forLatent(a):
 		return k.attendLatent(a)
 	default:
 		return k.attendFewPlain(a)
 	}
 }
 
-// forGrouped reports whether attend_decode takes these types, sizes and
-// alignments.
-func forGrouped(a device.AttendArgs) bool {
-	d := a.K.Shape[2]
-	return inHalfVectors(a.Q, a.K, a.V) && (d == 64 || d == 128) && a.V.Shape[2] == d && a.Q.Shape[1]/a.K.Shape[0] <= groupedHeads
+// mergesUp reports whether attend_merge does the product after attention as well.
+func (k *kernels) mergesUp(a device.AttendArgs) bool {
+	w := a.Then.W
+	return a.Q.Shape[0] <= fewTokens && (k.forGrouped(a) || k.forLatent(a)) && k.overlaps() && !a.Then.Transpose && inVectors(w)
 }
 
-// forLatent reports whether attend_latent does: values are the first columns of
-// keys.
-func forLatent(a device.AttendArgs) bool {
+// forGrouped reports whether attend_decode takes these types, sizes and
+// alignments, and the card has room for a block a key head.
+func (k *kernels) forGrouped(a device.AttendArgs) bool {
+	d := a.K.Shape[2]
+	return a.K.Shape[0] <= k.card.multiprocessors && inHalfVectors(a.Q, a.K, a.V) && (d == 64 || d == 128) && a.V.Shape[2] == d && a.Q.Shape[1]/a.K.Shape[0] <= groupedHeads
+}
+
+// forLatent reports whether attend_latent does, on this card: values are the first
+// columns of keys.
+func (k *kernels) forLatent(a device.AttendArgs) bool {
 	dk, dv := a.K.Shape[2], a.V.Shape[2]
-	return inVectors(a.Q, a.K, a.V) && sameRows(a.K, a.V) && dk <= 576 && (dv == 128 || dv == 256 || dv == 512) && dv <= dk &&
+	return a.K.Shape[0] <= k.card.multiprocessors && k.card.capability == hopper && inVectors(a.Q, a.K, a.V) && sameRows(a.K, a.V) && dk <= 576 && (dv == 128 || dv == 256 || dv == 512) && dv <= dk &&
 		a.Q.Shape[1]/a.K.Shape[0] <= latentHeads
 }
 
@@ -152,9 +159,14 @@ func (k *kernels) attendMerge(a device.AttendArgs, parts decodeParts) error {
 	dv := a.V.Shape[2]
 	c := k.call("attend_merge").as("DST", a.Out.Out.DType).set("DV", dv).set("PARTS", parts.n)
 	args := attendMergeArgs{
-		c.cube(a.Out.Out), c.mat(a.Out.LSE), parts.out, parts.mass, c.vec(a.From), c.vec(a.Pos), c.vec(a.Read),
-		int32(a.Q.Shape[1]), int32(a.K.Shape[0]), int32(a.K.Shape[1]),
+		out: c.cube(a.Out.Out), lse: c.mat(a.Out.LSE), parts: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos), read: c.vec(a.Read),
+		heads: int32(a.Q.Shape[1]), keyHeads: int32(a.K.Shape[0]), capacity: int32(a.K.Shape[1]),
 	}
-	grid := driver.Grid{X: a.Q.Shape[1], Y: a.Q.Shape[0], Z: dv / mergeColumns, Threads: mergeThreads, Early: k.overlaps()}
+	grid := driver.Grid{X: dv / mergeColumns, Y: a.Q.Shape[1], Z: a.Q.Shape[0], Threads: mergeThreads, Early: k.overlaps()}
+	if p := a.Then; p != nil {
+		c.set("UP", 1).as("UP_DST", p.Dst.DType)
+		args.dst, args.w, args.outs = c.cube(p.Dst), c.cube(p.W), int32(p.Dst.Shape[2])
+		grid.Cluster = grid.X
+	}
 	return launch(c, "attend_merge", grid, 0, &args)
 }

@@ -144,6 +144,9 @@ func (p *planner) issueAttention(ops *device.Ops, x func(shape ...int) *device.T
 		v = k.Slice(2, 0, m.dv)
 	}
 	ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, From: i(1), Pos: pos, Scale: 1, Read: read})
+	if out.Out.DType != device.F16 {
+		ops.Attend(device.AttendArgs{Out: out, Q: q, K: k, V: v, Pos: pos, Scale: 1, Then: &device.HeadProduct{Dst: x(tokens, m.heads, 64), X: out.Out, W: x(m.heads, 64, m.dv)}})
+	}
 	ops.Merge(out.Out, out, out)
 	ops.Route(device.RouteArgs{Phi: f(tokens, m.heads, teams), Q: q, Reps: x(m.keyHeads, teams, m.dk), Bias: f(m.keyHeads, teams), Scale: 1, Read: read})
 	ops.SampleTopK(device.TopKArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})

@@ -31,6 +31,9 @@ type mergePartsArgs struct {
 
 // Attend implements device.Kernels.
 func (k *kernels) Attend(a device.AttendArgs) error {
+	if a.Then != nil && !k.mergesUp(a) {
+		return device.AttendBySteps(k, a)
+	}
 	if a.Q.Shape[0] > fewTokens {
 		return k.attendMany(a)
 	}

@@ -32,7 +32,7 @@ func (o *Ops) PermuteRows(t, order *Tensor, inverse bool, within int) {
 // softmax(scale·q·k)·v and its log-sum-exp. Query heads h·g … h·g+g−1 share key
 // head h. An empty range gives Out = 0 and LSE = −Inf. Rows outside the range
 // are not read. The order of the sums depends on the range alone, never on the
-// capacity.
+// capacity. A HeadLinear of the result may follow.
 func (o *Ops) Attend(a AttendArgs) {
 	c := o.begin("Attend", a.Scale)
 	q := c.dims("q", a.Q, half, 3)
@@ -45,6 +45,11 @@ func (o *Ops) Attend(a AttendArgs) {
 	c.optional("from", a.From, i32, 1)
 	c.arg("pos", a.Pos, i32, q[0])
 	c.optional("read", a.Read, i64, 1)
+	if p := a.Then; p != nil {
+		c.scalars = append(c.scalars, p.Transpose)
+		c.require(p.X == a.Out.Out, "the product after attention is of %v, not of its results", p.X)
+		c.headLinear(p.Dst, p.X, p.W, p.Transpose)
+	}
 	c.run(func(kn Kernels) error { return kn.Attend(a) })
 }
 

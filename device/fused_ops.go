@@ -141,6 +141,16 @@ func RotateAppendBySteps(k Kernels, a RotateAppendArgs) error {
 	return nil
 }
 
+// AttendBySteps is Attend, whose product follows, by the operations that it fuses.
+func AttendBySteps(k Kernels, a AttendArgs) error {
+	p := a.Then
+	a.Then = nil
+	if err := k.Attend(a); err != nil {
+		return err
+	}
+	return k.HeadLinear(p.Dst, p.X, p.W, p.Transpose)
+}
+
 // MoEBySteps is MoE by the operations that it fuses.
 func MoEBySteps(k Kernels, a MoEArgs) error {
 	r := a.Router

@@ -76,8 +76,9 @@ type RotateAppendArgs struct {
 	Beside *HeadProduct
 }
 
-// HeadProduct is a HeadLinear that an operation does besides, nil for none: it
-// reads nothing that the operation writes, and writes nothing that it reads.
+// HeadProduct is a HeadLinear that an operation does as well, nil for none.
+// Beside it reads nothing that the operation writes, and writes nothing that it
+// reads; Then it reads what the operation writes, rounded or not.
 type HeadProduct struct {
 	Dst       *Tensor // [tokens, heads, out]
 	X         *Tensor // [tokens, heads, in]
@@ -126,7 +127,8 @@ type AttendArgs struct {
 	From  *Tensor // I32 [1]: first row attended; nil for 0
 	Pos   *Tensor // I32 [tokens]: last row attended by each token
 	Scale float32
-	Read  *Tensor // I64 [1], added to: rows read, Σ over tokens and kv heads; nil for no counting
+	Read  *Tensor      // I64 [1], added to: rows read, Σ over tokens and kv heads; nil for no counting
+	Then  *HeadProduct // of Out, whose X it is
 }
 
 // RouteArgs are the arguments of Ops.Route.

@@ -15,6 +15,9 @@ const (
 
 // Attend implements device.Kernels.
 func (k *hostKernels) Attend(a device.AttendArgs) error {
+	if a.Then != nil {
+		return device.AttendBySteps(k, a)
+	}
 	if ok, err := k.startHalf(outputs{a.Out.Out, a.Out.LSE, a.Read}, a.Q, a.K, a.V, a.From, a.Pos); !ok {
 		return err
 	}

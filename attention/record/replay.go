@@ -35,13 +35,15 @@ func NewReplay(dev device.Device, inner attention.Backend, s Shape) (*Replay, er
 // Exact is false: a model's own cache rows are to be attended.
 func (r *Replay) Exact() bool { return false }
 
-// Attend is inner's, for a single token, and what goes on in place of it.
+// Attend is inner's, for a single token, and what goes on in place of it: a product
+// is of that.
 func (r *Replay) Attend(ops *device.Ops, in attention.Input) {
-	out, i := in.Out, in.Layer
-	in.Out = r.own.Slice(0, i, i+1)
-	r.Backend.Attend(ops, in)
+	own, i := in, in.Layer
+	own.Out, own.Then = r.own.Slice(0, i, i+1), nil
+	r.Backend.Attend(ops, own)
 	ops.Copy(r.copy.Index(0, i), r.own.Index(0, i))
-	ops.Copy(out.Index(0, 0), r.given.Index(0, i))
+	ops.Copy(in.Out.Index(0, 0), r.given.Index(0, i))
+	in.Multiply(ops)
 }
 
 // Give sets the outputs of the next step, [layers, heads, dim].

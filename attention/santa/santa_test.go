@@ -198,6 +198,7 @@ func TestLatent(t *testing.T) {
 	if a.Vectors != 1 || a.ValueBytes != int64(4*l.DV) || a.Percent() != 100*float64(a.Dense+a.Values)/float64(a.Dense) {
 		t.Errorf("%+v, %v %%", a, a.Percent())
 	}
+	l.CheckThen(t, b)
 }
 
 // Layers that are to be attended exactly, or all of a short prompt, are what
@@ -214,6 +215,7 @@ func TestExactly(t *testing.T) {
 		if a := b.Access(l.Counts(t, b)); a.Rows != rows || a.Dense != rows || a.Percent() != 100 {
 			t.Errorf("%+v, want %d rows", a, rows)
 		}
+		l.CheckThen(t, b)
 	}
 	layers, err = sampled.ParseLayers("1")
 	attentiontest.Check(t, err)

@@ -1,18 +1,31 @@
 // Puts the parts of decode attention together, in an order that depends on the
-// number of rows alone.
-// Grid: (heads, tokens, DV/64), 512 threads: a thread of 32 groups takes 4 columns
-// of every 32nd part. out [tokens, heads, DV]; lse [tokens, heads] or null,
-// natural log; parts: decode.cuh. read, if there is one, grows by keyHeads · rows
-// of every token.
+// number of rows alone. With UP every head goes on through a matrix of its own, as
+// HeadLinear does it: dst = w·out, in float32 in between.
+// Grid: (DV/64, heads, tokens), 512 threads, with UP in clusters of DV/64: a thread
+// of 32 groups takes 4 columns of every 32nd part. out [tokens, heads, DV]; lse
+// [tokens, heads] or null, natural log; parts: decode.cuh. read, if there is one,
+// grows by keyHeads · rows of every token. w [heads, outs, DV]: the blocks of a
+// cluster send each other their columns, and a warp does an output, whose weights
+// are on their way before the kernel ahead has ended.
+#include "cluster.cuh"
 #include "decode.cuh"
 
 #define THREADS 512
 #define COLUMNS 64 // of a block
+#define CLUSTER (DV / COLUMNS)
 #define QUADS (COLUMNS / 4)
 #define GROUPS (THREADS / QUADS)
 #define WARPS (THREADS / WARP)
 #define EACH ((PARTS + GROUPS - 1) / GROUPS) // parts of a group, and of a lane that weighs them
 static_assert(GROUPS == WARP, "a lane weighs what a group adds");
+
+#if UP
+#define VEC 8
+#define LOADS ((DV + WARP * VEC - 1) / (WARP * VEC)) // of a lane, for an output
+#define UP_TYPE UP_DST
+#else
+#define UP_TYPE DST
+#endif
 
 struct Args {
 	Cube<DST> out;
@@ -21,14 +34,61 @@ struct Args {
 	const Mass *mass;
 	const int *from, *pos; // from or null: 0
 	u64 *read;
-	int heads, keyHeads, capacity;
+	Cube<UP_TYPE> dst;
+	Cube<const bf16> w;
+	int heads, keyHeads, capacity, outs;
 };
+
+#if UP
+struct Output {
+	Loaded<bf16, VEC> w[LOADS];
+	__device__ void load(const Args &a, int h, int o)
+	{
+#pragma unroll
+		for (int n = 0; n < LOADS; n++)
+			if (int i = (n * WARP + lane_id()) * VEC; i < DV)
+				w[n] = stream<bf16, VEC>(a.w.row(h, o) + i);
+	}
+	__device__ float times(const float *x) const
+	{
+		float sum = 0;
+#pragma unroll
+		for (int n = 0; n < LOADS; n++)
+			if (int i = (n * WARP + lane_id()) * VEC; i < DV)
+#pragma unroll
+				for (int j = 0; j < VEC; j++)
+					sum += x[i + j] * number<bf16>(w[n], j);
+		return warp_sum(sum);
+	}
+};
+#endif
+
+// A column of the block's, divided by the sum of weights.
+__device__ inline float total(const float4 (*sums)[QUADS], int column, float sum)
+{
+	float out = 0;
+#pragma unroll
+	for (int w = 0; w < WARPS; w++)
+		out += ((const float *)sums[w])[column];
+	return sum > 0 ? out / sum : 0;
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS) attend_merge(PARAM)
 {
 	__shared__ float4 sums[WARPS][QUADS];
-	int h = blockIdx.x, t = blockIdx.y, column = blockIdx.z * COLUMNS;
+	int h = blockIdx.y, t = blockIdx.z, column = blockIdx.x * COLUMNS;
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
+#if UP
+	__shared__ float head[DV];
+	__shared__ u64 inbox;
+	if (threadIdx.x == 0)
+		inbox_open(&inbox, DV * 4);
+	cluster_arrive();
+	int share = (a.outs + CLUSTER - 1) / CLUSTER, o = blockIdx.x * share + warp_id(), end = min((blockIdx.x + 1) * share, a.outs);
+	Output output;
+	if (o < end)
+		output.load(a, h, o);
+#endif
 	let_next_start();
 	wait_for_previous();
 	// Everything is under way at once, parts that were not written too.
@@ -69,14 +129,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) attend_merge(PARAM)
 	if (lane_id() < QUADS)
 		sums[warp_id()][lane_id()] = y;
 	__syncthreads();
-	if (threadIdx.x < COLUMNS) {
-		float out = 0;
-#pragma unroll
-		for (int w = 0; w < WARPS; w++)
-			out += ((const float *)sums[w])[threadIdx.x];
-		a.out.row(t, h)[column + threadIdx.x] = to<DST>(sum > 0 ? out / sum : 0);
+#if UP
+	// Every thread of a column has a block to send it to.
+	float out = total(sums, threadIdx.x % COLUMNS, sum);
+	if (threadIdx.x < COLUMNS)
+		a.out.row(t, h)[column + threadIdx.x] = to<DST>(out);
+	cluster_wait();
+	if (int to = threadIdx.x / COLUMNS; to < CLUSTER)
+		send(to, &head[column + threadIdx.x % COLUMNS], out, &inbox);
+	inbox_wait(&inbox);
+	while (o < end) {
+		float y = output.times(head);
+		if (lane_id() == 0)
+			a.dst.row(t, h)[o] = to<UP_DST>(y);
+		if ((o += WARPS) < end)
+			output.load(a, h, o);
 	}
-	if (threadIdx.x == 0 && blockIdx.z == 0) {
+#else
+	if (threadIdx.x < COLUMNS)
+		a.out.row(t, h)[column + threadIdx.x] = to<DST>(total(sums, threadIdx.x, sum));
+#endif
+	if (threadIdx.x == 0 && blockIdx.x == 0) {
 		if (a.lse.p)
 			a.lse.row(t)[h] = sum > 0 ? (top + log2f(sum)) * LN2 : -INF;
 		if (a.read && h == 0)

@@ -46,6 +46,7 @@ type attendShape struct {
 	prefix                    bool // V is the first columns of K
 	capacity, from, last      int  // rows from to last are attended by the last token
 	logits                    float64
+	then                      int // outputs of a product of the result; 0 for none
 }
 
 // attend lets token t end at last−(tokens−1)+t, as in prefill; rows outside
@@ -75,15 +76,43 @@ func attend(b *bench, s attendShape) {
 	}
 	a.Pos = b.ints("pos", pos, s.tokens)
 	logit := scale * maxNorm(q, s.dk) * maxNorm(k, s.dk)
+	if s.then > 0 {
+		b.attendThen(&a, s, values, logit)
+	}
 	b.attendTwice(a, [3]int{s.tokens, heads, s.dv}, b.softTolerance(logit, s.last+1-s.from, maxAbs(values)))
 }
 
-// attendTwice runs with F32 results and LSE, then with activations alone.
+// attendThen has a product follow. A sum of weighted values times a matrix is that sum
+// of their products; besides, the result may be rounded before it is multiplied.
+func (b *bench) attendThen(a *device.AttendArgs, s attendShape, values []float64, logit float64) {
+	heads := s.kv * s.group
+	w := b.normal(heads*s.then*s.dv, 1/math.Sqrt(float64(s.dv)))
+	a.Then = &device.HeadProduct{Dst: b.blank("dst", b.act(), s.tokens, heads, s.then), W: b.weight("w", device.BF16, w, heads, s.then, s.dv)}
+	width, product := len(values)/(s.kv*s.capacity), 0.0
+	var there []float64
+	for ; len(values) > 0; values = values[width:] {
+		if v := values[:s.dv]; v[0] == v[0] { // else NaN
+			there = append(there, v...)
+			for o := 0; o < len(w); o += s.dv {
+				product = max(product, math.Abs(dot(v, w[o:o+s.dv])))
+			}
+		}
+	}
+	tol := b.softTolerance(logit, s.last+1-s.from, product).out(b.act())
+	tol.abs += roundedWeights(b.act(), there, w, s.dv) + f32Error(maxNorm(there, s.dv)*maxNorm(w, s.dv))
+	b.want("dst", a.Then.Dst, tol)
+}
+
+// attendTwice runs with F32 results and LSE, then with activations alone, which a
+// product may follow.
 func (b *bench) attendTwice(a device.AttendArgs, out [3]int, e softTolerance) {
 	a.Out = device.Partial{Out: b.blank("out", device.F32, out[:]...), LSE: b.blank("lse", device.F32, out[:2]...)}
 	narrow := a
 	narrow.Out = device.Partial{Out: b.blank("narrow", b.act(), out[:]...)}
-	narrow.Read = nil
+	narrow.Read, a.Then = nil, nil
+	if narrow.Then != nil {
+		narrow.Then.X = narrow.Out.Out
+	}
 	b.want("out", a.Out.Out, e.out(device.F32))
 	b.want("lse", a.Out.LSE, e.lse)
 	b.want("read", a.Read, tolerance{})

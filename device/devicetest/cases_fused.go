@@ -41,6 +41,16 @@ func fusedCases() []testCase {
 		cs = append(cs, testCase{fmt.Sprintf("RotateAppend/%d tokens, %d of %d heads, %d of %d, %d mapped, %d beside", s.tokens, s.heads, s.kv, s.d, s.dk, s.mapped, s.beside),
 			func(b *bench) { rotateAppend(b, s) }})
 	}
+	for _, s := range []attendShape{
+		{tokens: 1, kv: 1, group: 16, dk: 576, dv: 512, prefix: true, capacity: 111, last: 97, then: 128},
+		{tokens: 3, kv: 1, group: 5, dk: 576, dv: 512, prefix: true, capacity: 1300, last: 1290, from: 3, then: 17},
+		{tokens: 1, kv: 1, group: 6, dk: 160, dv: 128, prefix: true, capacity: 65, last: 63, then: 63},
+		{tokens: 2, kv: 2, group: 3, dk: 64, dv: 64, capacity: 111, last: 64, then: 1},
+		{tokens: 17, kv: 1, group: 2, dk: 24, dv: 16, prefix: true, capacity: 90, last: 80, then: 8},
+	} {
+		cs = append(cs, testCase{fmt.Sprintf("Attend/%d tokens, %d of %d heads, %d and %d wide, %d to %d, then %d", s.tokens, s.kv*s.group, s.kv, s.dk, s.dv, s.from, s.last, s.then),
+			func(b *bench) { attend(b, s) }})
+	}
 	return cs
 }
 

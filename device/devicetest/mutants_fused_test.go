@@ -78,6 +78,20 @@ func fusedMathMutants() []mutant {
 		{"RotateAppend: turned left out", place(func(a *device.RotateAppendArgs) { a.Turned = nil })},
 		{"RotateAppend: values left out", place(func(a *device.RotateAppendArgs) { a.V = nil })},
 		{"RotateAppend: product left out", place(func(a *device.RotateAppendArgs) { a.Beside = nil })},
+		{"Attend: product left out", func(c *changed) {
+			c.attend = func(a device.AttendArgs) error {
+				a.Then = nil
+				return k.Attend(a)
+			}
+		}},
+		{"Attend: product by one matrix for all heads", func(c *changed) {
+			c.attend = func(a device.AttendArgs) error {
+				if p := a.Then; p != nil {
+					a.Then = &device.HeadProduct{Dst: p.Dst, X: p.X, W: p.W.Index(0, 0).Repeat(0, p.W.Shape[0])}
+				}
+				return k.Attend(a)
+			}
+		}},
 		{"MoE: shared expert left out", layer(func(a *device.MoEArgs) { a.Shared = device.Expert{} })},
 		{"MoE: no eps", layer(func(a *device.MoEArgs) { a.Norm.Eps = 0 })},
 		{"MoE: no scale", layer(func(a *device.MoEArgs) { a.Router.Scale = 1 })},

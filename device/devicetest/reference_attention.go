@@ -48,7 +48,10 @@ func (kernels) PermuteRows(t, order *device.Tensor, inverse bool, _ int) error {
 	return nil
 }
 
-func (kernels) Attend(a device.AttendArgs) error {
+func (k kernels) Attend(a device.AttendArgs) error {
+	if a.Then != nil {
+		return device.AttendBySteps(k, a)
+	}
 	kvHeads := a.K.Shape[0]
 	group := a.Q.Shape[1] / kvHeads
 	from := 0

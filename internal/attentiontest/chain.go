@@ -82,4 +82,5 @@ func (c *Chain) CheckFused(t testing.TB) {
 	if !slices.Equal(got, want) || !slices.Equal(gotCounts, wantCounts) {
 		t.Errorf("Attend gives %v and counts %v, the chain of its operations %v and %v", got, gotCounts, want, wantCounts)
 	}
+	l.CheckThen(t, c.Backend)
 }

@@ -3,6 +3,7 @@
 package attentiontest
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -85,6 +86,29 @@ func (l *Layer) Counts(t testing.TB, b attention.Backend) []int64 {
 func (l *Layer) Clear(t testing.TB, b attention.Backend) {
 	t.Helper()
 	Check(t, device.Write(l.Dev, b.Counters(), make([]int64, b.Counters().Len())))
+}
+
+// CheckThen compares a product that Attend does with the same one by itself, bit for bit.
+func (l *Layer) CheckThen(t testing.TB, b attention.Backend) {
+	t.Helper()
+	const outs = 5
+	weights := make([]float64, l.Heads*outs*l.DV)
+	for i := range weights {
+		weights[i] = math.Sin(float64(i))
+	}
+	var dst [2]*device.Tensor
+	for i := range dst {
+		dst[i] = Tensor(t, l.Dev, make([]float64, l.Heads*outs), 1, l.Heads, outs)
+	}
+	in := l.Input()
+	in.Then = &device.HeadProduct{Dst: dst[0], X: in.Out, W: Tensor(t, l.Dev, weights, l.Heads, outs, l.DV)}
+	Check(t, l.Dev.Run(func(ops *device.Ops) {
+		b.Attend(ops, in)
+		ops.HeadLinear(dst[1], in.Out, in.Then.W, false)
+	}))
+	if got, want := Floats(t, l.Dev, dst[0]), Floats(t, l.Dev, dst[1]); !slices.Equal(got, want) || want[0] == 0 {
+		t.Errorf("%s: the product after attention is %v, want %v", b.Name(), got, want)
+	}
 }
 
 // tokenMajor turns [heads][rows][d] into [rows, heads, d].

@@ -53,10 +53,10 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 //
 //	q·[W_K·c | r] = [W_Kᵀ·q_nope | q_rope]·[c | r]        Σ p·(W_V·c) = W_V·(Σ p·c)
 func (m *Model) attendAbsorbed(ops *device.Ops, l *layer, s scratch, call attention.Input, attn attention.Backend) {
-	out := call.Out
-	call.Out = s.latent.Unflatten(1, m.cfg.Heads, m.cfg.LatentRank)
+	latent := s.latent.Unflatten(1, m.cfg.Heads, m.cfg.LatentRank)
+	call.Then = &device.HeadProduct{Dst: call.Out, X: latent, W: l.valueUp}
+	call.Out = latent
 	attn.Attend(ops, call)
-	ops.HeadLinear(out, call.Out, l.valueUp, false)
 }
 
 // attendExpanded attends over every head's own keys and values, made in scratch
