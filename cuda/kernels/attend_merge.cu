@@ -7,7 +7,7 @@
 // grows by keyHeads · rows of every token. w [heads, outs, DV]: the blocks of a
 // cluster send each other their columns, and a warp does an output, whose weights
 // are on their way before the kernel ahead has ended.
-#include "cluster.cuh"
+#include "shared.cuh"
 #include "decode.cuh"
 
 #define THREADS 512
@@ -17,11 +17,13 @@
 #define GROUPS (THREADS / QUADS)
 #define WARPS (THREADS / WARP)
 #define EACH ((PARTS + GROUPS - 1) / GROUPS) // parts of a group, and of a lane that weighs them
+#define AHEAD 16                             // outputs of a block whose weights come early
 static_assert(GROUPS == WARP, "a lane weighs what a group adds");
 
+#ifndef UP
+#define UP 0
+#endif
 #if UP
-#define VEC 8
-#define LOADS ((DV + WARP * VEC - 1) / (WARP * VEC)) // of a lane, for an output
 #define UP_TYPE UP_DST
 #else
 #define UP_TYPE DST
@@ -39,30 +41,6 @@ struct Args {
 	int heads, keyHeads, capacity, outs;
 };
 
-#if UP
-struct Output {
-	Loaded<bf16, VEC> w[LOADS];
-	__device__ void load(const Args &a, int h, int o)
-	{
-#pragma unroll
-		for (int n = 0; n < LOADS; n++)
-			if (int i = (n * WARP + lane_id()) * VEC; i < DV)
-				w[n] = stream<bf16, VEC>(a.w.row(h, o) + i);
-	}
-	__device__ float times(const float *x) const
-	{
-		float sum = 0;
-#pragma unroll
-		for (int n = 0; n < LOADS; n++)
-			if (int i = (n * WARP + lane_id()) * VEC; i < DV)
-#pragma unroll
-				for (int j = 0; j < VEC; j++)
-					sum += x[i + j] * number<bf16>(w[n], j);
-		return warp_sum(sum);
-	}
-};
-#endif
-
 // A column of the block's, divided by the sum of weights.
 __device__ inline float total(const float4 (*sums)[QUADS], int column, float sum)
 {
@@ -73,35 +51,59 @@ __device__ inline float total(const float4 (*sums)[QUADS], int column, float sum
 	return sum > 0 ? out / sum : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attend_merge(PARAM)
+// w·x, by a warp.
+__device__ inline float product(const bf16 *w, const float *x)
+{
+	float y = 0;
+#pragma unroll
+	for (int c = 0; c < DV; c += 4 * WARP)
+		if (int i = c + 4 * lane_id(); i < DV) {
+			Vec<bf16, 4> v = *(const Vec<bf16, 4> *)(w + i);
+			float4 z = *(const float4 *)(x + i);
+			y += (z.x * f32(v.at[0]) + z.y * f32(v.at[1])) + (z.z * f32(v.at[2]) + z.w * f32(v.at[3]));
+		}
+	return warp_sum(y);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 {
 	__shared__ float4 sums[WARPS][QUADS];
 	int h = blockIdx.y, t = blockIdx.z, column = blockIdx.x * COLUMNS;
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
 #if UP
-	__shared__ float head[DV];
+	__shared__ __align__(16) float head[DV];
+	__shared__ __align__(16) bf16 weights[AHEAD][DV];
 	__shared__ u64 inbox;
 	if (threadIdx.x == 0)
 		inbox_open(&inbox, DV * 4);
 	cluster_arrive();
-	int share = (a.outs + CLUSTER - 1) / CLUSTER, o = blockIdx.x * share + warp_id(), end = min((blockIdx.x + 1) * share, a.outs);
-	Output output;
-	if (o < end)
-		output.load(a, h, o);
+	int share = (a.outs + CLUSTER - 1) / CLUSTER, first_out = blockIdx.x * share, outs = min(share, a.outs - first_out);
+	for (int i = threadIdx.x * 8; i < min(outs, AHEAD) * DV; i += THREADS * 8)
+		copy16(&weights[0][0] + i, a.w.row(h, first_out + i / DV) + i % DV);
+	copy_end();
 #endif
+	// Where more waits for the result, how many parts there are is seen before the kernel
+	// ahead is over, and anew after it.
+	int likely = UP ? Range(Limits(a.from, a.pos, t), a.capacity).parts() : PARTS;
 	let_next_start();
 	wait_for_previous();
-	// Everything is under way at once, parts that were not written too.
+	// Everything is under way at once, some of it in vain.
 	i64 first = ((i64)t * a.heads + h) * PARTS;
 	float4 x[EACH];
 	Mass mass[EACH];
+	auto load = [&](int n) {
 #pragma unroll
-	for (int i = 0; i < EACH; i++) {
-		mass[i] = a.mass[first + min(i * GROUPS + lane_id(), PARTS - 1)];
-		x[i] = *(const float4 *)(a.parts + (first + min(i * GROUPS + group, PARTS - 1)) * DV + column + 4 * quad);
-	}
+		for (int i = 0; i < EACH; i++)
+			if (i * GROUPS < n) {
+				mass[i] = a.mass[first + min(i * GROUPS + lane_id(), PARTS - 1)];
+				x[i] = *(const float4 *)(a.parts + (first + min(i * GROUPS + group, PARTS - 1)) * DV + column + 4 * quad);
+			}
+	};
+	load(likely);
 	Range range(Limits(a.from, a.pos, t), a.capacity);
 	int n = range.parts();
+	if (n > likely)
+		load(n);
 	float top = -INF, sum = 0, weight[EACH];
 #pragma unroll
 	for (int i = 0; i < EACH; i++)
@@ -128,24 +130,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) attend_merge(PARAM)
 	y.w += __shfl_xor_sync(~0u, y.w, QUADS);
 	if (lane_id() < QUADS)
 		sums[warp_id()][lane_id()] = y;
-	__syncthreads();
 #if UP
-	// Every thread of a column has a block to send it to.
-	float out = total(sums, threadIdx.x % COLUMNS, sum);
-	if (threadIdx.x < COLUMNS)
-		a.out.row(t, h)[column + threadIdx.x] = to<DST>(out);
+	copy_wait<0>();
+	__syncthreads();
 	cluster_wait();
-	if (int to = threadIdx.x / COLUMNS; to < CLUSTER)
-		send(to, &head[column + threadIdx.x % COLUMNS], out, &inbox);
+	if (threadIdx.x < COLUMNS) {
+		float out = total(sums, threadIdx.x, sum);
+		a.out.row(t, h)[column + threadIdx.x] = to<DST>(out);
+#pragma unroll
+		for (int b = 0; b < CLUSTER; b++)
+			send(b, &head[column + threadIdx.x], out, &inbox);
+	}
 	inbox_wait(&inbox);
-	while (o < end) {
-		float y = output.times(head);
+	for (int o = warp_id(); o < outs; o += WARPS) {
+		float y = product(o < AHEAD ? weights[o] : a.w.row(h, first_out + o), head);
 		if (lane_id() == 0)
-			a.dst.row(t, h)[o] = to<UP_DST>(y);
-		if ((o += WARPS) < end)
-			output.load(a, h, o);
+			a.dst.row(t, h)[first_out + o] = to<UP_DST>(y);
 	}
 #else
+	__syncthreads();
 	if (threadIdx.x < COLUMNS)
 		a.out.row(t, h)[column + threadIdx.x] = to<DST>(total(sums, threadIdx.x, sum));
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 // Hopper's own instructions (sm_90a): barriers in shared memory, bulk tensor
 // copies that complete on them, and products of warpgroups (128 threads).
-#include "cluster.cuh"
+#include "shared.cuh"
 
 // A tensor's shape, strides and box as the copy engine knows them.
 struct __align__(64) TensorMap { u64 opaque[16]; };

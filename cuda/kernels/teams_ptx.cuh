@@ -8,20 +8,6 @@ template <class T> __device__ inline void settle(T *&x) { asm volatile("" : "+l"
 
 #define SHARED(name) extern __shared__ __align__(128) u8 name[] // sized at the launch
 
-// Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
-__device__ inline void copy16(void *shared, const void *global)
-{
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
-}
-__device__ inline void copy4(void *shared, const void *global)
-{
-	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global) : "memory");
-}
-__device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Waits until at most N groups of this thread's copies are under way.
-template <int N> __device__ inline void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
-
 // Reads what another kernel of the same step wrote, past this multiprocessor's own cache.
 template <class T> __device__ inline T fresh(const T *p) { return __ldcg(p); }
 

@@ -1,8 +1,23 @@
 #pragma once
-// Blocks of a cluster that send each other numbers (sm_90 or newer).
+// Memory that a block shares: copies into it that nobody waits for (sm_80 or newer),
+// and blocks of a cluster that send each other numbers (sm_90).
 #include "common.cuh"
 
 __device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
+// Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
+__device__ inline void copy16(void *shared, const void *global)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+}
+__device__ inline void copy4(void *shared, const void *global)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+}
+__device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most N groups of this thread's copies are under way.
+template <int N> __device__ inline void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
 // The first half of a barrier of the cluster's blocks, and the second.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
