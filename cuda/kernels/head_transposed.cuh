@@ -31,22 +31,29 @@ __device__ inline void multiply_transposed(const HeadProduct &a)
 			v[n] = stream<W, VEC>(w + i * a.w.s1);
 	wait_for_previous();
 	float sum[VEC] = {};
-	for (int at = row; mine && at < a.in; at += DEEP * ROWS)
+	for (int at = row; mine && at < a.in; at += DEEP * ROWS) {
+		float y[DEEP]; // all on their way before the first is used
+#pragma unroll
+		for (int n = 0; n < DEEP; n++) {
+			int i = min(at + n * ROWS, a.in - 1);
+			y[n] = f32(x[i]);
+			if (a.scale.p)
+				y[n] *= a.scale.row(h)[i];
+		}
 #pragma unroll
 		for (int n = 0; n < DEEP; n++) {
 			int i = at + n * ROWS, next = i + DEEP * ROWS;
 			if (i >= a.in)
 				break;
-			float y = f32(x[i]), z[VEC];
-			if (a.scale.p)
-				y *= a.scale.row(h)[i];
+			float z[VEC];
 			widen<W>(v[n], z);
 #pragma unroll
 			for (int j = 0; j < VEC; j++)
-				sum[j] += y * z[j];
+				sum[j] += y[n] * z[j];
 			if (next < a.in)
 				v[n] = stream<W, VEC>(w + next * a.w.s1);
 		}
+	}
 #pragma unroll
 	for (int j = 0; j < VEC; j++)
 		parts[row][lane * VEC + j] = sum[j];

@@ -267,6 +267,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 	if (blockIdx.x == 0)
 		for (int e = threadIdx.x; e < a.experts; e += THREADS)
 			a.logits[e] = EMPTY;
+	int out = first + threadIdx.x;
+	bool writes = threadIdx.x < OUTS && out < a.hidden;
+	float before = writes ? f32(a.x[out]) : 0; // while the products are made
 	__syncthreads();
 	if (!early && item < items)
 		begin(item);
@@ -292,11 +295,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 			sums[item] = part < a.sharedParts ? s : s * weights[(part - a.sharedParts) / a.expertParts];
 	}
 	__syncthreads();
-	int o = first + threadIdx.x;
-	if (threadIdx.x >= OUTS || o >= a.hidden)
+	if (!writes)
 		return;
 	float y = 0;
 	for (int part = 0; part < parts; part++)
 		y += sums[part * OUTS + threadIdx.x];
-	a.x[o] = to<SRC>(f32(a.x[o]) + y);
+	a.x[out] = to<SRC>(before + y);
 }
