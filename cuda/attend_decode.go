@@ -31,7 +31,8 @@ type attendLatentArgs struct {
 	out, mass, from, pos   vec
 	heads, group, capacity int32
 	scale                  float32
-	_                      [16]byte // a TensorMap's alignment
+	early                  int32
+	_                      [12]byte // a TensorMap's alignment
 }
 
 type attendMergeArgs struct {
@@ -125,6 +126,9 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 		q: c.boxes(a.Q, 1, latentHeads, 64), k: c.boxes(a.K, 1, latentRows, 64), pieces: c.boxes(a.K, 1, latentPiece, 64),
 		out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
 		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
+	}
+	if tokens == 1 {
+		args.early = c.frozen(a.From) * c.frozenBefore(a.K, a.Pos)
 	}
 	panels := ceil(dk, 64)
 	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory

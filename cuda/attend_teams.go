@@ -259,27 +259,3 @@ func given(t *device.Tensor) int {
 	}
 	return 1
 }
-
-// onlyReads are kernels that write caches and activations and read all else.
-var onlyReads = map[string]bool{
-	"rope": true, "append": true, "rotate_append": true, "absorb": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_latent": true, "attend_merge": true,
-	"teams_score": true, "teams_attend": true,
-}
-
-// frozen is 1 where no operation of the step being recorded can have written the
-// tensors: then they may be read before the kernels ahead have ended.
-func (c *call) frozen(ts ...*device.Tensor) int32 {
-	r := c.k.gpu.recording
-	if r == nil {
-		return 0
-	}
-	for _, t := range ts {
-		if t == nil {
-			continue
-		}
-		if b, err := bufferOf(t); err != nil || r.touched[b] {
-			return 0
-		}
-	}
-	return 1
-}

@@ -98,6 +98,8 @@ func (c *call) rotateMacros(a device.RotateAppendArgs) *call {
 
 func (c *call) rotateArgs(a device.RotateAppendArgs) rotateAppendArgs {
 	half := a.Q.Shape[2] / 2
+	c.appends(a.Keys, a.Pos, a.Slots)
+	c.appends(a.Values, a.Pos, a.Slots)
 	args := rotateAppendArgs{
 		q: c.cube(a.Q), k: c.cube(a.K), v: c.cubeIf(a.V), turned: c.cubeIf(a.Turned), keys: c.cube(a.Keys), values: c.cubeIf(a.Values),
 		gamma: c.vec(a.Norm.Gamma), pos: c.vec(a.Pos), freq: c.vec(a.RoPE.InvFreq), slots: c.mat(a.Slots),

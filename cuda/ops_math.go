@@ -169,6 +169,7 @@ func (k *kernels) Append(cache, rows, pos, slots *device.Tensor) error {
 	tokens, heads, d := rows.Shape[0], rows.Shape[1], rows.Shape[2]
 	vector := vectorOf(16/rows.DType.Size(), cache, rows)
 	c := k.call("append").as("DST", cache.DType).as("SRC", rows.DType).set("VEC", vector)
+	c.appends(cache, pos, slots)
 	args := appendArgs{
 		cache: c.cube(cache), rows: c.cube(rows), pos: c.vec(pos), slots: c.mat(slots),
 		capacity: int32(cache.Shape[1]), tokens: int32(tokens), heads: int32(heads), d: int32(d),

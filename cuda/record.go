@@ -9,8 +9,9 @@ import (
 
 // recording collects what the step being recorded refers to.
 type recording struct {
-	uses    map[*buffer]bool
-	touched map[*buffer]bool // by kernels that may have written them
+	uses     map[*buffer]bool
+	touched  map[*buffer]bool // by kernels that may have written them
+	appended map[*buffer]vec  // the address of the position that rows were appended at
 }
 
 // step implements device.Step: a graph, or fn to be called again.
@@ -33,7 +34,7 @@ func (d *gpu) Record(fn func(*device.Ops)) (device.Step, error) {
 	if d.recording != nil {
 		return nil, errors.New("cuda: Record inside Record")
 	}
-	d.recording = &recording{uses: map[*buffer]bool{}, touched: map[*buffer]bool{}}
+	d.recording = &recording{uses: map[*buffer]bool{}, touched: map[*buffer]bool{}, appended: map[*buffer]vec{}}
 	s := &step{device: d, uses: d.recording.uses}
 	if d.opts.Eager || d.opts.Sync {
 		err = s.rehearse(fn)

@@ -20,6 +20,7 @@
 #define HEADS 16
 #define PANELS ((DK + 63) / 64) // zero beyond DK
 #define COLUMNS (DV / WARPS) // of a warp
+#define EARLY 1              // tiles asked for before the kernel ahead is over, at most
 #define EVERYONE 5           // named barrier of the warps that compute; 1 … 4: pairs
 
 struct Args {
@@ -30,6 +31,7 @@ struct Args {
 	const int *pos;
 	int heads, group, capacity;
 	float scale;
+	int early; // rows before the last one attended are there already
 };
 
 struct Memory {
@@ -109,14 +111,25 @@ __device__ inline void copy_queries(const Args &a, Memory &m, const Work &w)
 		load_box(m.queries[p], &a.q, &m.queries_full, 64 * p, w.kv * a.group, w.t);
 }
 
-// One thread brings the queries and all tiles: at first those that the limits ask
-// for as they were before the kernel ahead was over. As a rule they are the same
-// after it, now; else it begins again.
-__device__ inline void copy_all(const Args &a, Memory &m, Work w, const Limits &limits, const Limits &now)
+// Asks for the first tiles before the kernel ahead is over, as far as it does not
+// write their rows; returns how many.
+__device__ inline int copy_early(const Args &a, Memory &m, const Work &w, const Limits &limits)
+{
+	int n = 0;
+	while (n < min(EARLY, w.ahead()) && w.share.end(n) < limits.pos)
+		copy_tile(a, m, w, n++, evict_first());
+	return n;
+}
+
+// One thread brings the queries and all tiles, of which some are asked for already: at
+// first those that the limits ask for as they were before the kernel ahead was over.
+// As a rule they are the same after it, now; else it begins again.
+__device__ inline void copy_all(const Args &a, Memory &m, Work w, const Limits &limits, const Limits &now, int asked)
 {
 	u64 policy = evict_first();
 	for (int i = 0; i < w.ahead(); i++) {
-		copy_tile(a, m, w, i, policy);
+		if (i >= asked)
+			copy_tile(a, m, w, i, policy);
 		if (i == 0)
 			copy_queries(a, m, w);
 	}
@@ -321,15 +334,16 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * WARP, 1) attend_laten
 	}
 	__syncthreads();
 	Limits limits = m.early;
+	Work early(a, limits, 0);
+	bool copies = threadIdx.x == WARPS * WARP;
+	int asked = a.early && copies ? copy_early(a, m, early, limits) : 0;
 	wait_for_previous();
 	let_next_start(); // all blocks are there: it takes nothing from them
 	Limits now(a.from, a.pos, blockIdx.z);
-	Work early(a, limits, 0);
-	if (warp_id() == WARPS) {
-		if (lane_id() == 0)
-			copy_all(a, m, early, limits, now);
+	if (copies)
+		copy_all(a, m, early, limits, now, asked);
+	if (warp_id() == WARPS)
 		return;
-	}
 	Work w(a, now, limits != now ? early.ahead() : 0);
 	if (w.tiles > 0)
 		compute(a, m, w);
