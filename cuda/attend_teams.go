@@ -52,10 +52,11 @@ const (
 	scoreSlots    = 2 // slabs of a strand in shared memory, at most; twice as many of F8
 	attendThreads = 512
 	mostDrawn     = 1024 // by a query head
-	fewDrawn      = 32   // that are ranked by counting
-	teamSets      = 64
-	directTeams   = 16 * attendThreads // that a block looks at one by one
+	fewDrawn      = 64   // that are ranked by counting
+	fewInGroups   = 32   // where only groups that reach the border are looked at
+	mostQuads     = 4    // of teams that a thread looks at one by one
 	mostGroups    = 4096
+	mostRows      = 1 << 24 // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
 	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
@@ -70,7 +71,7 @@ type teamsPlan struct {
 	scoreBlocks            int // of a key head
 	scoreRoom, scoreRing   int // bytes of shared memory
 	most                   int // drawn teams that there is room for
-	sets, direct           int // of few teams drawn; 1: scores are looked at without groups
+	sets, quads            int // of few teams drawn; quads of scores that a thread looks at, 0: in groups
 	perGroup, groups       int // teams that share a largest score
 	tops                   int // groups that there is room for
 	cluster, depth         int // blocks of a query head; rounds of rows on their way
@@ -111,7 +112,7 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 	p.planScore(dk, k.card.multiprocessors)
 	p.planSelect(a.Drawn, a.Reps.Shape[1])
 	p.planAttend(heads, dk, dv, k.card.multiprocessors)
-	return p, p.groups <= mostGroups
+	return p, p.groups <= mostGroups && a.K.Shape[1] <= mostRows
 }
 
 func (p *teamsPlan) planScore(dk, multiprocessors int) {
@@ -138,14 +139,15 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 		p.most, p.attendRoom = mostDrawn, 76544
 	}
 	p.tops = attendThreads
-	if drawn <= fewDrawn {
-		p.sets, p.most, p.attendRoom = teamSets, 64, 21248
-		// Sets of 8 threads with 4 teams each or more; all but few must have some.
-		if teams <= directTeams && teams >= 30*teamSets {
-			p.direct = 1
-			p.attendRoom += 27520
-			return
-		}
+	// Sets of threads with 4 teams each or more; all but few must have some.
+	sets := 64 * ceil(drawn, 32)
+	if quads := ceil(teams, 4*attendThreads); drawn <= fewDrawn && quads <= mostQuads && teams >= 30*sets {
+		p.sets, p.quads, p.most = sets, quads, fewDrawn
+		p.attendRoom = 15744 + 4*sets + 4*4*attendThreads*quads
+		return
+	}
+	if drawn <= fewInGroups {
+		p.sets, p.most, p.attendRoom = sets, fewDrawn, 21248
 	}
 	// At least twice as many groups as teams drawn, if groups of 4 make so many; and so few teams in a third more groups
 	// than are drawn that a block can look at them.
@@ -233,7 +235,7 @@ func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 		return err
 	}
 	c = k.call("teams_attend").as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
-	c.set("SETS", p.sets).set("DIRECT", p.direct).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
+	c.set("SETS", p.sets).set("QUADS", p.quads).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
 	attend := teamsAttendArgs{
 		out: c.cube(a.Out), teams: c.cubeIf(a.Teams), logc: c.cubeIf(a.LogC), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), y: y, top: top, offsets: c.mat(a.Offsets),
 		seed: c.vec(a.Draw.Seed), from: c.vec(a.From), pos: c.vec(a.Draw.Pos), seen: seen, rows: c.vec(a.Rows), suffix: c.vec(a.Suffix),

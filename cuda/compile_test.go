@@ -153,7 +153,7 @@ func (p *planner) issueAttention(ops *device.Ops, x func(shape ...int) *device.T
 	ops.SampleWithReplacement(device.ReplacementArgs{Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Phi: f(tokens, m.heads, teams), Draw: device.Draw{Seed: seed, Pos: pos}})
 	ops.GroupMass(f(tokens, m.heads, 10), f(tokens, m.heads, teams), i(m.keyHeads, 11))
 	ops.AttendSelected(device.SelectedArgs{Out: out, Q: q, K: k, V: v, Offsets: i(m.keyHeads, teams+1), Teams: i(tokens, m.heads, drawn), LogC: f(tokens, m.heads, drawn), Scale: 1, Read: read})
-	for _, s := range [][2]int{{31, 1000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
+	for _, s := range [][2]int{{31, 1000}, {31, 2000}, {31, 8000}, {31, 32000}, {64, 8000}, {128, 8000}, {512, 8000}} { // drawn, of teams
 		ops.AttendTeams(device.TeamsArgs{Out: out.Out, Q: q, K: k, V: v, Reps: x(m.keyHeads, s[1], m.dk), Bias: f(m.keyHeads, s[1]), Offsets: i(m.keyHeads, s[1]+1),
 			From: i(1), Scale: 1, Drawn: s[0], Draw: device.Draw{Seed: seed, Pos: pos}, Rows: read})
 	}

@@ -4,8 +4,8 @@
 // selects by itself and reads every CLUSTER-th of the rows (teams_rows.cuh). The blocks send each other their sums; each
 // finishes a share of the columns. Shared: struct Memory in ROOM bytes, the rows under way, a bit a team.
 // Selection without sorting: K + 1 teams reach the (K+1)-th largest of the sets' or groups' largest scores, so that only
-// the teams that do are looked at. At most 32 drawn (SETS): a warp ranks a candidate by counting (teams_few.cuh); where
-// teams are few (DIRECT), every score is looked at, else those of groups that reach the border. More: histograms
+// the teams that do are looked at. Few drawn (SETS): 8 lanes rank a candidate by counting (teams_few.cuh); where
+// teams are few (QUADS), every score is looked at, else those of groups that reach the border. More: histograms
 // (teams_bins.cuh). Where either finds too many teams too close together: teams_any.cuh.
 // q [1, heads, DK]; k, v [key heads, capacity, DK or DV], ELEMENT (bf16 or half); V_IN_K: v is the first columns of k; offsets [key heads,
 // teams + 1]; out [1, heads, DV]; teams, logc [1, heads, K], with REPORT; y, top, seen as teams_score leaves them;
@@ -84,7 +84,6 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[D
 #pragma unroll 4
 	for (int i = 0; i < SUMS / PARTS; i++)
 		part += __shfl_sync(~0u, weight, p * (SUMS / PARTS) + i) * (p < PARTS ? parts[p * (SUMS / PARTS) + i][column] : 0);
-	cluster_wait();
 	if (p < PARTS)
 		send(column / SHARE, &m.part[block][p][column % SHARE], part, &m.inbox);
 	if (threadIdx.x < WARP)
@@ -176,6 +175,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	r.listed = 0;
 	int soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix that leave a slot for other use
 	copy_wait<0>();
+	cluster_wait(); // the other blocks' inboxes are open; here it costs nothing
 	if (a.early)
 		wait_for_previous();
 	if (!FEW_DRAWN) // else what the next kernel reads would delay what this one waits for

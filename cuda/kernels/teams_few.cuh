@@ -1,20 +1,29 @@
 #pragma once
-// Draws at most 64 teams: ranks by counting, a lane to each of what is compared.
+// Draws at most 64 teams: ranks by counting.
 
 #define LANES_OF_SET (THREADS / SETS)
 #define SETS_EACH (SETS / WARP)
-#define ABREAST 4    // candidates that a warp ranks at a time
 #define PERTURBERS 2 // warps that find the candidates' noise while the others rank
+
+// The place of the first offset in shared memory.
+__device__ inline int first_offset(const Head &a) { return (u64)a.offsets / sizeof(int) % 4; }
 
 // Ahead of the wait for the scores.
 __device__ inline void prepare(Selection &m, const Head &a)
 {
 	if (threadIdx.x == 0)
 		m.picks = m.n = m.teams = m.rows = 0, m.sure = true;
-#if DIRECT
+#if QUADS
+	// By 16 bytes, which lie alike on both sides.
+	int skip = first_offset(a);
 #pragma unroll 1
-	for (int i = threadIdx.x; i <= a.teams; i += THREADS)
-		copy4(&m.offsets[i], a.offsets + i);
+	for (int i = threadIdx.x * 4 - skip; i <= a.teams; i += THREADS * 4)
+		if (i >= 0 && i + 3 <= a.teams) {
+			copy16(&m.offsets[skip + i], a.offsets + i);
+		} else {
+			for (int j = max(i, 0); j <= min(i + 3, a.teams); j++)
+				copy4(&m.offsets[skip + j], a.offsets + j);
+		}
 	copy_end();
 #endif
 }
@@ -65,30 +74,41 @@ template <class First> __device__ inline void add_candidates(Selection &m, float
 			m.few[at++] = {order_bits(y[j]), team + j, first(j), max(first(j + 1) - first(j), 0)};
 }
 
-#if DIRECT
+#if QUADS
 
-// Every thread has up to 16 teams.
+// Every thread has up to 4 · QUADS teams.
 template <class Start, class Keep> __device__ inline void collect(Selection &m, const Head &a, Start start, Keep keep)
 {
-	float4 y[4];
-	float high[4];
+	float4 y[QUADS];
+	float best = -INF;
 #pragma unroll
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < QUADS; i++) {
 		int team = (i * THREADS + threadIdx.x) * 4;
 		y[i] = team < a.teams ? fresh((const float4 *)(a.y + team)) : make_float4(-INF, -INF, -INF, -INF);
 	}
 	start();
 #pragma unroll
-	for (int i = 0; i < 4; i++)
-		high[i] = fmaxf(fmaxf(y[i].x, y[i].y), fmaxf(y[i].z, y[i].w));
-	float least = find_least(m, a, fmaxf(fmaxf(high[0], high[1]), fmaxf(high[2], high[3])));
+	for (int i = 0; i < QUADS; i++)
+		best = fmaxf(best, fmaxf(fmaxf(y[i].x, y[i].y), fmaxf(y[i].z, y[i].w)));
+	float least = find_least(m, a, best);
 	keep();
+	if (best >= least) {
+		u32 hits = 0;
 #pragma unroll
-	for (int i = 0; i < 4; i++)
-		if (high[i] >= least) {
-			int team = (i * THREADS + threadIdx.x) * 4;
-			add_candidates(m, y[i], least, team, [&](int j) { return m.offsets[min(team + j, a.teams)]; });
+		for (int i = 0; i < QUADS; i++)
+			hits |= (y[i].x >= least ? 1 : 0) << 4 * i | (y[i].y >= least ? 2 : 0) << 4 * i | (y[i].z >= least ? 4 : 0) << 4 * i | (y[i].w >= least ? 8 : 0) << 4 * i;
+		const int *offsets = &m.offsets[first_offset(a)];
+		int at = take(&m.n, __popc(hits));
+#pragma unroll 1
+		for (; hits && at < CANDIDATES; hits &= hits - 1, at++) { // mostly one: a short loop is fetched sooner than code for each
+			int bit = __ffs(hits) - 1, team = (bit / 4 * THREADS + threadIdx.x) * 4 + bit % 4, first = offsets[team];
+			float score = y[0].x;
+#pragma unroll
+			for (int b = 1; b < 4 * QUADS; b++)
+				score = b == bit ? b % 4 == 0 ? y[b / 4].x : b % 4 == 1 ? y[b / 4].y : b % 4 == 2 ? y[b / 4].z : y[b / 4].w : score;
+			m.few[at] = {order_bits(score), team, first, max(offsets[team + 1] - first, 0)};
 		}
+	}
 	__syncthreads();
 }
 
@@ -142,46 +162,28 @@ template <int N> __device__ inline void list_place(Selection &m, int which, int 
 	}
 }
 
-// Places n candidates by counting those that come before, ABREAST to a warp at a time; lists the first LISTED rows of
-// the block.
+// Places n candidates by counting those that come before, 8 lanes to one; lists the first LISTED rows of the block.
 __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 {
-	const int warps = WARPS - PERTURBERS;
-	int lane = lane_id(), x = lane % (WARP / ABREAST);
-	u64 key[2];
-	int rows[2];
-#pragma unroll
-	for (int j = 0; j < 2; j++) {
-		Team t = m.few[j * WARP + lane]; // beyond n: anything
-		key[j] = j * WARP + lane < n ? before_key(t) : 0;
-		rows[j] = t.rows;
-	}
+	const int warps = WARPS - PERTURBERS, bits = 24; // of rows; above them a rank below CANDIDATES
+	int x = threadIdx.x % 8, own = lane_id() / 8;
 #pragma unroll 1
-	for (int first = warp_id(); first < n; first += ABREAST * warps) {
-		int rank = 0, before = 0; // of the lane's candidate
-		u64 mine[ABREAST];
-#pragma unroll
-		for (int c = 0; c < ABREAST; c++)
-			mine[c] = before_key(m.few[min(first + c * warps, n - 1)]);
-#pragma unroll
-		for (int c = 0; c < ABREAST; c++) {
-			int r = __popc(__ballot_sync(~0u, key[0] > mine[c])) + __popc(__ballot_sync(~0u, key[1] > mine[c]));
-			int b = (key[0] > mine[c] ? rows[0] : 0) + (key[1] > mine[c] ? rows[1] : 0);
-#pragma unroll 1
-			for (int j = 2 * WARP; j < n; j += WARP) {
-				Team t = m.few[min(j + lane, n - 1)];
-				bool is = j + lane < n && before_key(t) > mine[c];
-				r += __popc(__ballot_sync(~0u, is));
-				b += is ? t.rows : 0;
-			}
-			b = __reduce_add_sync(~0u, b);
-			if (lane / (WARP / ABREAST) == c)
-				rank = r, before = b;
+	for (int first = warp_id() * 4; first < n; first += 4 * warps) {
+		int i = first + own;
+		Team t = m.few[min(i, n - 1)];
+		u32 sum = 0;
+#pragma unroll 4
+		for (int j = x; j < n; j += 8) {
+			Team o = m.few[j];
+			if (before_key(o) > before_key(t))
+				sum += (1 << bits) + o.rows;
 		}
-		int i = first + lane / (WARP / ABREAST) * warps;
+#pragma unroll
+		for (int step = 1; step < 8; step *= 2)
+			sum += __shfl_xor_sync(~0u, sum, step);
+		int rank = sum >> bits, before = sum & (1 << bits) - 1;
 		if (i >= n || rank > a.k)
 			continue;
-		Team t = m.few[i];
 		bool drawn = rank < a.k;
 		if (x == 0) {
 			if (drawn)
@@ -193,7 +195,7 @@ __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 			}
 		}
 		if (drawn)
-			list_place<WARP / ABREAST>(m, i, t.first, before, t.rows, block, x);
+			list_place<8>(m, i, t.first, before, t.rows, block, x);
 	}
 }
 

@@ -7,8 +7,8 @@ struct Selection {
 		struct {
 			u32 set[SETS]; // largest scores
 			Team few[CANDIDATES];
-#if DIRECT
-			int offsets[4 * 4 * THREADS + 1];
+#if QUADS
+			int offsets[4 * QUADS * THREADS + 4]; // from first_offset on
 #endif
 		};
 #else
@@ -25,7 +25,7 @@ struct Selection {
 			u64 border[BORDER];
 		};
 	};
-	int pick[DIRECT ? 1 : TOPS]; // groups to look at
+	int pick[QUADS ? 1 : TOPS]; // groups to look at
 	int picks, n, undecided;
 	u32 least, low, high, need, found;
 	int cross, above, in; // a bin, the keys in those above, and in it
