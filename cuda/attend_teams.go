@@ -9,6 +9,9 @@ import (
 // tensors allow it, else by the operations that it fuses.
 func (k *kernels) AttendTeams(a device.TeamsArgs) error {
 	if k.forTeams(a) {
+		if p, ok := k.planUnion(a); ok {
+			return k.attendTeamsUnion(a, p)
+		}
 		if p, ok := k.planTeams(a); ok {
 			return k.attendTeamsFused(a, p)
 		}
@@ -56,7 +59,7 @@ const (
 	fewInGroups   = 32   // where only groups that reach the border are looked at
 	mostQuads     = 4    // of teams that a thread looks at one by one
 	mostGroups    = 4096
-	mostRows      = 1 << 24 // that are counted beside a rank of 8 bits
+	mostRows      = 1 << 24            // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
 	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
@@ -220,18 +223,11 @@ type teamsAttendArgs struct {
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
-	c := k.call("teams_score").as("ELEMENT", a.Q.DType).set("EIGHT", p.eight).set("DK", dk).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
-	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
+	c := k.call("teams_score")
 	early := c.frozen(a.Reps, a.Reps.Scale, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
-	score := teamsScoreArgs{
-		reps: c.boxes(a.Reps, 1, slabTeams, 64), y: y, top: top, seen: seen, phi: c.cubeIf(a.Phi), q: c.cube(a.Q), bias: c.mat(a.Bias), offsets: c.mat(a.Offsets),
-		seed: c.vec(a.Draw.Seed), pos: c.vec(a.Draw.Pos), read: c.vec(a.Routed), teams: int32(teams), words: int32(p.slabs), layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
-	}
-	score.factor, score.step = c.factors(a.Reps)
-	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
-	if err := launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &score); err != nil {
+	if err := c.scoreTeams(a, p, y, top, seen, p.slabs, early); err != nil {
 		return err
 	}
 	c = k.call("teams_attend").as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
@@ -242,8 +238,21 @@ func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 		there: int32(teams), groups: int32(p.groups), drawn: int32(a.Drawn), group: int32(p.group), capacity: int32(a.K.Shape[1]), words: int32(p.slabs),
 		layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
 	}
-	grid = driver.Grid{X: p.group * p.cluster, Y: p.keyHeads, Z: 1, Threads: attendThreads, Early: true, Cluster: p.cluster}
+	grid := driver.Grid{X: p.group * p.cluster, Y: p.keyHeads, Z: 1, Threads: attendThreads, Early: true, Cluster: p.cluster}
 	return launch(c, "teams_attend", grid, p.attendRoom+p.attendRing+4*p.slabs, &attend)
+}
+
+// scoreTeams launches teams_score, which leaves so many words a key head zero.
+func (c *call) scoreTeams(a device.TeamsArgs, p teamsPlan, y, top mat, zero vec, words int, early int32) error {
+	c.as("ELEMENT", a.Q.DType).set("EIGHT", p.eight).set("DK", a.Q.Shape[2]).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
+	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
+	args := teamsScoreArgs{
+		reps: c.boxes(a.Reps, 1, slabTeams, 64), y: y, top: top, seen: zero, phi: c.cubeIf(a.Phi), q: c.cube(a.Q), bias: c.mat(a.Bias), offsets: c.mat(a.Offsets),
+		seed: c.vec(a.Draw.Seed), pos: c.vec(a.Draw.Pos), read: c.vec(a.Routed), teams: int32(a.Reps.Shape[1]), words: int32(words), layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
+	}
+	args.factor, args.step = c.factors(a.Reps)
+	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
+	return launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &args)
 }
 
 // cubeIf is cube for a tensor that may be nil.

@@ -27,6 +27,7 @@ func TestNumbersOfKernels(t *testing.T) {
 		"teams.cuh":           {"SLAB": text(slabTeams)},
 		"teams_score.cu":      {"WARPS": text(scoreWarps)},
 		"teams_attend.cu":     {"WARPS": text(attendThreads / 32)},
+		"teams_union.cu":      {"WARPS": text(attendThreads / 32)},
 	} {
 		source, err := sources.ReadFile("kernels/" + file)
 		if err != nil {

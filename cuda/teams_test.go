@@ -196,7 +196,7 @@ func TestTeamsOutput(t *testing.T) {
 	for _, s := range []struct {
 		teams, drawn int
 		f8           bool
-	}{{2100, 1, false}, {2100, 31, false}, {2100, 31, true}, {2100, 100, false}, {2100, 100, true}, {700, 700, false}} {
+	}{{2100, 1, false}, {2100, 31, false}, {2100, 31, true}, {2100, 100, false}, {2100, 100, true}, {2100, 600, false}, {2100, 600, true}, {700, 700, false}} {
 		drawn := s.drawn
 		p := newTeamsProblem(t, 28, 4, 128, s.teams, drawn, 1)
 		if s.f8 {
@@ -268,7 +268,7 @@ func checkUnbiased(t *testing.T, p *teamsProblem) {
 // TestTeamsReplays runs a recorded step 1,000 times with the position set back:
 // the same bits every time, also where nobody asks what was drawn.
 func TestTeamsReplays(t *testing.T) {
-	for _, drawn := range []int{31, 128} {
+	for _, drawn := range []int{31, 128, 600} {
 		p := newTeamsProblem(t, 28, 4, 128, 2100, drawn, 1)
 		first := read[int32](p, p.args.Draw.Pos)
 		p.args.Teams, p.args.LogC = nil, nil

@@ -1,8 +1,8 @@
 #pragma once
-// Draws up to 1,024 teams: two histograms leave few teams undecided, which are ranked by counting. A bin is a range of
-// scores; bin 0 is the highest.
+// Draws up to 1,024 teams: two histograms leave few teams undecided, which are ranked by counting.
+#include "teams_histogram.cuh"
 
-#define QUADS 4 // of teams that a thread looks at, at most
+#define MOST_QUADS 4 // of teams that a thread looks at, at most
 #define EACH (CANDIDATES / THREADS)
 
 // Ahead of the wait for the scores.
@@ -17,61 +17,6 @@ __device__ inline void prepare(Selection &m, const Head &a)
 	if (threadIdx.x == 0)
 		m.undecided = m.teams = m.rows = 0, m.sure = true;
 	__syncthreads();
-}
-
-// Sum of x over the threads before this one, and over all; totals is not read again before another barrier.
-__device__ inline int scan(int x, int *totals, int &all)
-{
-	int upto = x;
-#pragma unroll
-	for (int step = 1; step < WARP; step *= 2) {
-		int y = __shfl_up_sync(~0u, upto, step);
-		upto += lane_id() >= step ? y : 0;
-	}
-	if (lane_id() == WARP - 1)
-		totals[warp_id()] = upto;
-	__syncthreads();
-	int t = lane_id() < WARPS ? totals[lane_id()] : 0;
-	all = __reduce_add_sync(~0u, t);
-	return __reduce_add_sync(~0u, lane_id() < warp_id() ? t : 0) + upto - x;
-}
-
-// Finds the bin that the need-th key lies in; returns how many keys there are. cross stays where there are fewer.
-__device__ inline int find_bin(Selection &m, const u32 *bin, int need, int *totals)
-{
-	static_assert(BINS == 2 * THREADS, "two bins a thread");
-	uint2 x = *(const uint2 *)&bin[2 * threadIdx.x];
-	int all, before = scan(x.x + x.y, totals, all), first = before + x.x;
-	if (before < need && need <= first + (int)x.y) {
-		bool second = first < need;
-		m.cross = 2 * threadIdx.x + second, m.above = second ? first : before, m.in = second ? x.y : x.x;
-	}
-	__syncthreads();
-	return all;
-}
-
-// A score's distance from the largest, in bins of `by`; BINS or more where there is no team.
-__device__ inline float distance(float y, float high, float by)
-{
-	float d = (high - y) * by;
-	return d < BINS ? d : BINS;
-}
-
-// The range of the groups' largest scores, from thread's own.
-__device__ inline void range(Selection &m, const float *top, float &high, float &low)
-{
-	high = -INF, low = INF;
-#pragma unroll
-	for (int j = 0; j < TOPS_EACH; j++) {
-		high = fmaxf(high, top[j]);
-		low = fminf(low, top[j] == -INF ? INF : top[j]);
-	}
-	u32 h = __reduce_max_sync(~0u, order_bits(high)), l = __reduce_min_sync(~0u, order_bits(low));
-	if (lane_id() == 0)
-		m.tops[warp_id()] = h, m.bottoms[warp_id()] = l;
-	__syncthreads();
-	high = from_order_bits(__reduce_max_sync(~0u, m.tops[lane_id() % WARPS]));
-	low = from_order_bits(__reduce_min_sync(~0u, m.bottoms[lane_id() % WARPS]));
 }
 
 // Decides the `in` teams of the crossing bin, of which K − above are drawn and the next one gives τ.
@@ -97,12 +42,12 @@ __device__ inline void decide(Selection &m, int k, int above, int in)
 __device__ inline int collect(Selection &m, const Head &a, int picks, float high, float by, float edge, float by2)
 {
 	int quads = picks * PER_GROUP, each = (quads + THREADS - 1) / THREADS, first = threadIdx.x * each, n = 0, all;
-	if (each > QUADS)
+	if (each > MOST_QUADS)
 		return CANDIDATES + 1;
-	float y[QUADS][4];
-	int team[QUADS] = {};
+	float y[MOST_QUADS][4];
+	int team[MOST_QUADS] = {};
 #pragma unroll
-	for (int p = 0; p < QUADS; p++) {
+	for (int p = 0; p < MOST_QUADS; p++) {
 		float4 x = make_float4(-INF, -INF, -INF, -INF);
 		if (p < each && first + p < quads) {
 			team[p] = m.pick[(first + p) / PER_GROUP] * GROUP + (first + p) % PER_GROUP * 4;
@@ -111,14 +56,14 @@ __device__ inline int collect(Selection &m, const Head &a, int picks, float high
 		y[p][0] = x.x, y[p][1] = x.y, y[p][2] = x.z, y[p][3] = x.w;
 	}
 #pragma unroll
-	for (int p = 0; p < QUADS; p++)
+	for (int p = 0; p < MOST_QUADS; p++)
 #pragma unroll
 		for (int j = 0; j < 4; j++)
 			n += distance(y[p][j], high, by) < edge;
 	int at = scan(n, m.totals[0], all);
 	if (all <= CANDIDATES) {
 #pragma unroll
-		for (int p = 0; p < QUADS; p++)
+		for (int p = 0; p < MOST_QUADS; p++)
 #pragma unroll
 			for (int j = 0; j < 4; j++)
 				if (distance(y[p][j], high, by) < edge) {

@@ -30,7 +30,8 @@ struct Selection {
 	u32 least, low, high, need, found;
 	int cross, above, in; // a bin, the keys in those above, and in it
 	u32 tops[WARPS], bottoms[WARPS];
-	int sums[WARP], more[WARP], totals[4][WARPS];
+	int sums[WARP], totals[4][WARPS];
+	u64 key; // of the first team that is not drawn
 	// drawn teams
 	Team drawn[MOST];
 	int before[MOST];

@@ -43,6 +43,12 @@ __device__ inline float exp2_fast(float x)
 	return y;
 }
 
+// Adds one to a number in shared memory, without a branch.
+__device__ inline void count_if(bool is, u32 *p)
+{
+	asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p red.shared.add.u32 [%0], 1; }" ::"r"(shared_address(p)), "r"((u32)is) : "memory");
+}
+
 // Adds in shared memory and returns what was there, without the code that adds a warp's terms first.
 __device__ inline int take(int *p, int n)
 {
