@@ -15,7 +15,7 @@ import (
 func BenchmarkTeamsStep(b *testing.B) {
 	const layers, drawn = 6, 32
 	d := requireGPU(b, Options{DType: device.BF16})
-	weights := newStepLayers(&made{b: b, d: d}, layers)
+	weights := newStepLayers(&made{b: b, d: d}, layers, qwen7B)
 	for _, rows := range []int{512, 32704, 130000} {
 		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
 			sets := newStepTeams(newNoise(&made{b: b, d: d}), layers, rows, drawn)
@@ -41,24 +41,33 @@ func BenchmarkTeamsStep(b *testing.B) {
 	}
 }
 
+// stepSize is what a layer of Qwen2.5 is as large as.
+type stepSize struct{ hidden, inner, heads, keyHeads, d int }
+
+var (
+	qwen7B    = stepSize{3584, 18944, 28, 4, 128}
+	qwenSmall = stepSize{896, 4864, 14, 2, 64} // 0.5B
+)
+
 // stepLayer is a layer without its rows.
 type stepLayer struct {
+	stepSize
 	qkv, out, gateUp, down                  device.Weight
 	norm                                    device.Norm
 	x, h, rows, attention, inner, gateUpRow *device.Tensor
 	freq                                    *device.Tensor
 }
 
-func newStepLayers(m *made, n int) (all []stepLayer) {
-	const hidden, inner = 3584, 18944
+func newStepLayers(m *made, n int, s stepSize) (all []stepLayer) {
+	hidden, inner, q, kv := s.hidden, s.inner, s.heads*s.d, s.keyHeads*s.d
 	shared := stepLayer{
-		norm: device.Norm{Gamma: m.act(hidden), Eps: 1e-6}, x: m.tensor(device.F32, 1, hidden), h: m.act(1, hidden), rows: m.act(1, 4608),
-		attention: m.act(1, hidden), inner: m.act(1, inner), gateUpRow: m.act(1, 2*inner), freq: m.tensor(device.F32, 64),
+		stepSize: s, norm: device.Norm{Gamma: m.act(hidden), Eps: 1e-6}, x: m.tensor(device.F32, 1, hidden), h: m.act(1, hidden), rows: m.act(1, q+2*kv),
+		attention: m.act(1, q), inner: m.act(1, inner), gateUpRow: m.act(1, 2*inner), freq: m.tensor(device.F32, s.d/2),
 	}
 	for range n {
 		l := shared
-		l.qkv = device.Weight{Parts: []*device.Tensor{m.act(hidden, hidden), m.act(512, hidden), m.act(512, hidden)}, Bias: []*device.Tensor{m.act(hidden), m.act(512), m.act(512)}}
-		l.out = device.Weight{Parts: []*device.Tensor{m.act(hidden, hidden)}}
+		l.qkv = device.Weight{Parts: []*device.Tensor{m.act(q, hidden), m.act(kv, hidden), m.act(kv, hidden)}, Bias: []*device.Tensor{m.act(q), m.act(kv), m.act(kv)}}
+		l.out = device.Weight{Parts: []*device.Tensor{m.act(hidden, q)}}
 		l.gateUp = device.Weight{Parts: []*device.Tensor{m.act(inner, hidden), m.act(inner, hidden)}}
 		l.down = device.Weight{Parts: []*device.Tensor{m.act(hidden, inner)}}
 		all = append(all, l)
@@ -70,13 +79,99 @@ func newStepLayers(m *made, n int) (all []stepLayer) {
 // deviate by about 1.
 func (l stepLayer) issue(o *device.Ops, a device.TeamsArgs, attend func(*device.Ops, device.TeamsArgs)) {
 	o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
-	rows := l.rows.Unflatten(1, 36, 128)
-	o.RotateAppend(device.RotateAppendArgs{Q: rows.Slice(1, 0, 28), K: rows.Slice(1, 28, 32), V: rows.Slice(1, 32, 36), Pos: a.Draw.Pos, RoPE: device.RoPE{InvFreq: l.freq, Scale: 1}, Keys: a.K, Values: a.V})
-	a.Out = l.attention.Unflatten(1, 28, 128)
+	l.rotate(o, a.Draw.Pos, a.K, a.V)
+	a.Out = l.attention.Unflatten(1, l.heads, l.d)
 	attend(o, a)
 	o.LinearAdd(l.x, l.attention, l.out)
+	l.mlp(o)
+}
+
+// rotate makes queries, keys and values ready, and returns the queries.
+func (l stepLayer) rotate(o *device.Ops, pos, k, v *device.Tensor) *device.Tensor {
+	all := l.heads + 2*l.keyHeads
+	rows := l.rows.Unflatten(1, all, l.d)
+	q := rows.Slice(1, 0, l.heads)
+	o.RotateAppend(device.RotateAppendArgs{
+		Q: q, K: rows.Slice(1, l.heads, l.heads+l.keyHeads), V: rows.Slice(1, l.heads+l.keyHeads, all),
+		Pos: pos, RoPE: device.RoPE{InvFreq: l.freq, Scale: 1}, Keys: k, Values: v,
+	})
+	return q
+}
+
+func (l stepLayer) mlp(o *device.Ops) {
 	o.NormSwiGLU(l.inner, l.gateUpRow, l.h, l.x, l.norm, l.gateUp)
 	o.LinearAdd(l.x, l.inner, l.down)
+}
+
+// BenchmarkSmallStep is a layer of Qwen2.5-0.5B's decode step, which is shorter than
+// what its kernels wait for each other, whole and without some of them, and the head.
+// Each layer has weights and rows of its own.
+func BenchmarkSmallStep(b *testing.B) {
+	const layers, vocab = 16, 151936
+	d := requireGPU(b, Options{DType: device.BF16})
+	m := &made{b: b, d: d}
+	weights := newStepLayers(m, layers, qwenSmall)
+	each := func(b *testing.B, issue func(o *device.Ops, i int, l stepLayer)) {
+		measure(b, d, layers, scale{}, func(o *device.Ops) {
+			for i, l := range weights {
+				issue(o, i, l)
+			}
+		})
+	}
+	for _, rows := range []int{512, 4096, 32704} {
+		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
+			m, s := newNoise(&made{b: b, d: d}), qwenSmall
+			pos := m.ints(int32(rows + 31))
+			var keys, values []*device.Tensor
+			for range layers {
+				keys, values = append(keys, m.normal(s.keyHeads, rows+64, s.d)), append(values, m.normal(s.keyHeads, rows+64, s.d))
+			}
+			attend := func(o *device.Ops, i int, l stepLayer, rotate bool) {
+				q := l.rows.Unflatten(1, l.heads+2*l.keyHeads, l.d).Slice(1, 0, l.heads)
+				if rotate {
+					q = l.rotate(o, pos, keys[i], values[i])
+				}
+				out := device.Partial{Out: l.attention.Unflatten(1, l.heads, l.d)}
+				o.Attend(device.AttendArgs{Out: out, Q: q, K: keys[i], V: values[i], Pos: pos, Scale: 1 / 8.})
+			}
+			b.Run("layer", func(b *testing.B) {
+				each(b, func(o *device.Ops, i int, l stepLayer) {
+					o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
+					attend(o, i, l, true)
+					o.LinearAdd(l.x, l.attention, l.out)
+					l.mlp(o)
+				})
+			})
+			b.Run("attention", func(b *testing.B) {
+				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, true) })
+			})
+			b.Run("attention, rotated before", func(b *testing.B) {
+				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, false) })
+			})
+		})
+	}
+	for name, issue := range map[string]func(o *device.Ops, i int, l stepLayer){
+		"qkv, o": func(o *device.Ops, _ int, l stepLayer) {
+			o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
+			o.LinearAdd(l.x, l.attention, l.out)
+		},
+		"gate-up, down": func(o *device.Ops, _ int, l stepLayer) { l.mlp(o) },
+		"products": func(o *device.Ops, _ int, l stepLayer) {
+			o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
+			o.LinearAdd(l.x, l.attention, l.out)
+			l.mlp(o)
+		},
+	} {
+		b.Run(name, func(b *testing.B) { each(b, issue) })
+	}
+	b.Run("head", func(b *testing.B) {
+		l, w, logits := weights[0], device.Weight{Parts: []*device.Tensor{m.act(vocab, qwenSmall.hidden)}}, m.tensor(device.F32, 1, vocab)
+		measure(b, d, 10, scale{bytes: 2 * vocab * 896}, func(o *device.Ops) {
+			for range 10 {
+				o.NormLinear(logits, l.h, l.x, l.norm, w)
+			}
+		})
+	})
 }
 
 // newStepTeams makes the arguments of layers. Teams are as those of made-up
