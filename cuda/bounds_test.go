@@ -77,8 +77,8 @@ func TestOverrunIsNamed(t *testing.T) {
 		{"w", "gemv", "early.cuh", "reads 16 bytes at", func(o *device.Ops) { o.Linear(out, row, device.Weight{Parts: []*device.Tensor{w}}) }},
 		{"out", "gemv", "gemv.cu", "writes 2 bytes at", func(o *device.Ops) { o.Linear(out, row, device.Weight{Parts: []*device.Tensor{w}}) }},
 		{"k", "append", "append.cu", "writes", func(o *device.Ops) { o.Append(k.Slice(0, 1, 2), q.Slice(1, 0, 1), pos, nil) }},
-		{"k", "attend_decode", "attend_decode.cu", "reads 16 bytes at", attend},
-		{"seen", "attend_merge", "attend_merge.cu", "changes 8 bytes at", attend},
+		{"k", "attend_one", "attend_rows.cuh", "reads 16 bytes at", attend},
+		{"seen", "attend_one", "attend_one.cu", "changes 8 bytes at", attend},
 		{"k", "teams_attend", "teams_ptx.cuh", "reads 16 bytes at", func(o *device.Ops) { o.AttendTeams(teams) }},
 		{"reps", "", "", "a tensor map of [2 40 64] elements", func(o *device.Ops) { o.AttendTeams(teams) }},
 	} {

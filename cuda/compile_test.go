@@ -111,6 +111,10 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	keys.Scale = f(m.keyHeads).Repeat(1, teams)
 	ops.Quantize(keys, x(m.keyHeads, teams, m.dk))
 	ops.Copy(keys, keys)
+	if m.dk == m.dv { // a new row, then attention
+		ops.RotateAppend(device.RotateAppendArgs{Q: q, K: x(tokens, m.keyHeads, m.dk), V: x(tokens, m.keyHeads, m.dv), Pos: pos, RoPE: device.RoPE{InvFreq: f(m.dk / 2), Scale: 1}, Keys: k, Values: v})
+		ops.Attend(device.AttendArgs{Out: device.Partial{Out: x(tokens, m.heads, m.dv)}, Q: q, K: k, V: v, Pos: pos, Scale: 1})
+	}
 	p.issueAttention(ops, x, m, tokens)
 	ops.GatherRows(x(m.keyHeads, teams, m.dk), k, i(m.keyHeads, teams))
 	sets := device.RowSets{k.Slice(1, 0, 256).Slice(2, 0, min(m.dk, 512))} // of a latent, the part that is compared
@@ -313,7 +317,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
+var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

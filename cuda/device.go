@@ -135,6 +135,10 @@ func (d *gpu) enter() (leave func(), err error) {
 		runtime.UnlockOSThread()
 		return nil, d.keep(err)
 	}
+	if err := d.kernels.flush(); err != nil { // the caller may read what was asked for
+		runtime.UnlockOSThread()
+		return nil, d.keep(err)
+	}
 	return runtime.UnlockOSThread, nil
 }
 
@@ -182,6 +186,10 @@ func (d *gpu) issue(fn func(*device.Ops), trace *device.Trace) error {
 	ops := device.NewOps(d.kernels, trace)
 	fn(ops)
 	if err := ops.Err(); err != nil {
+		d.kernels.rotation = nil
+		return d.keep(err)
+	}
+	if err := d.kernels.flush(); err != nil {
 		return d.keep(err)
 	}
 	return d.err

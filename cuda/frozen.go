@@ -7,7 +7,7 @@ import "blitzen/device"
 
 // onlyReads are kernels that write caches and activations and read all else.
 var onlyReads = map[string]bool{
-	"rope": true, "append": true, "rotate_append": true, "absorb": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_latent": true, "attend_merge": true,
+	"rope": true, "append": true, "rotate_append": true, "absorb": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_one": true, "attend_latent": true, "attend_merge": true,
 	"teams_score": true, "teams_attend": true, "teams_union": true,
 }
 

@@ -17,13 +17,14 @@ type kernels struct {
 	gpu       *gpu
 	card      card
 	programs  *programs
-	products  *products          // cuBLASLt
-	tables    map[string]*buffer // experts' addresses on the GPU, by contents
-	widenMost int                // int8 weights widened at once; 0 for the usual
-	rehearsal bool               // compile and reserve, launch nothing
-	plan      func(p program)    // told what would run; nothing is launched or reserved
-	profile   *profile           // of the Profile under way, or nil
-	bounds    *bounds            // judges addresses, or nil
+	products  *products                // cuBLASLt
+	tables    map[string]*buffer       // experts' addresses on the GPU, by contents
+	widenMost int                      // int8 weights widened at once; 0 for the usual
+	rehearsal bool                     // compile and reserve, launch nothing
+	plan      func(p program)          // told what would run; nothing is launched or reserved
+	profile   *profile                 // of the Profile under way, or nil
+	bounds    *bounds                  // judges addresses, or nil
+	rotation  *device.RotateAppendArgs // waits for an Attend, or nil
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).
@@ -47,8 +48,8 @@ type call struct {
 	err  error
 }
 
-// call begins a launch of kernels of a file.
-func (k *kernels) call(file string) *call { return &call{k: k, file: file} }
+// call begins a launch of kernels of a file, after what waits.
+func (k *kernels) call(file string) *call { return &call{k: k, file: file, err: k.flush()} }
 
 var typeNames = map[device.DType]string{
 	device.F32: "float", device.F16: "half", device.BF16: "bf16", device.I8: "i8", device.F8: "f8", device.I32: "int", device.U32: "u32", device.I64: "i64",

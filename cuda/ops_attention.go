@@ -34,6 +34,9 @@ func (k *kernels) Attend(a device.AttendArgs) error {
 	if a.Then != nil && !k.mergesUp(a) {
 		return device.AttendBySteps(k, a)
 	}
+	if s, ok := k.forOne(a); ok && a.Then == nil {
+		return k.attendOne(a, s)
+	}
 	if a.Q.Shape[0] > fewTokens {
 		return k.attendMany(a)
 	}

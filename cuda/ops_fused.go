@@ -47,8 +47,8 @@ type rotateAppendArgs struct {
 	_                                         int32
 }
 
-// RotateAppend implements device.Kernels.
-func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
+// rotateAppend launches a RotateAppend.
+func (k *kernels) rotateAppend(a device.RotateAppendArgs) error {
 	vector, ok := rotateVector(a)
 	if !ok {
 		return device.RotateAppendBySteps(k, a)
@@ -73,7 +73,7 @@ func (k *kernels) absorb(a device.RotateAppendArgs, vector int) error {
 	if !b.Transpose || tokens != a.Q.Shape[0] || tokens > fewTokens || b.Dst.DType != a.Q.DType || transposedVector(b.W) != vector ||
 		a.K.Shape[2]-a.Q.Shape[2] > rotatePieces*threads*vector {
 		a.Beside = nil
-		if err := k.RotateAppend(a); err != nil {
+		if err := k.rotateAppend(a); err != nil {
 			return err
 		}
 		return k.HeadLinear(b.Dst, b.X, b.W, b.Transpose)

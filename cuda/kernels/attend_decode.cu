@@ -12,12 +12,7 @@
 // The next tile is under way while one is worked on: 4 KB of keys and 4 KB of
 // values a warp. Weights go to ELEMENT for the product with the values, sums are
 // float32.
-#include "decode.cuh"
-
-#define TILES (128 / D) // of 16 rows, at a time
-#define ROWS (16 * TILES)
-#define HALVES (D / 64) // 64 columns
-#define SUMS (D / 16)   // products that cover the columns
+#include "attend_rows.cuh"
 
 struct Args {
 	float *out;
@@ -34,103 +29,6 @@ struct Memory {
 	float out[8][D];
 	float2 top[WARPS][4], sum[WARPS][4];
 };
-
-struct Keys { uint4 at[TILES][2][D / 32]; };       // rows g and g + 8, every 4th 16 bytes from c on
-struct Values { uint4 at[TILES][4][HALVES]; };     // rows 2c, 2c + 1, 2c + 8, 2c + 9; every 8th 16 bytes from g on
-
-__device__ inline uint4 load_once(const ELEMENT *p, u64 policy)
-{
-	uint4 x;
-	asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-		: "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p), "l"(policy));
-	return x;
-}
-
-__device__ inline u32 word(const uint4 &x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
-
-// Rows past the last are the last once more.
-__device__ inline void load(Keys &k, Mat<const ELEMENT> src, int row, int last, u64 policy)
-{
-	int g = lane_id() / 4, c = lane_id() % 4;
-#pragma unroll
-	for (int i = 0; i < TILES; i++)
-#pragma unroll
-		for (int second = 0; second < 2; second++) {
-			const ELEMENT *p = src.row(min(row + 16 * i + 8 * second + g, last)) + 8 * c;
-#pragma unroll
-			for (int j = 0; j < D / 32; j++)
-				k.at[i][second][j] = load_once(p + 32 * j, policy);
-		}
-}
-
-__device__ inline void load(Values &v, Mat<const ELEMENT> src, int row, int last, u64 policy)
-{
-	int g = lane_id() / 4, c = lane_id() % 4;
-#pragma unroll
-	for (int i = 0; i < TILES; i++)
-#pragma unroll
-		for (int r = 0; r < 4; r++) {
-			const ELEMENT *p = src.row(min(row + 16 * i + 2 * c + (r & 1) + (r & 2) * 4, last)) + 8 * g;
-#pragma unroll
-			for (int h = 0; h < HALVES; h++)
-				v.at[i][r][h] = load_once(p + 64 * h, policy);
-		}
-}
-
-// Attention of a warp: the sums of the heads 2c and 2c + 1 over the lane's rows,
-// the columns of sum[i] as mma leaves them.
-struct State {
-	float acc[SUMS][4] = {};
-	float top[2] = {-INF, -INF}, sum[2] = {};
-};
-
-// The logits of a tile become weights; the state is brought to the new reference.
-__device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int row, int last)
-{
-	int g = lane_id() / 4;
-	float top[2] = {z.top[0], z.top[1]};
-#pragma unroll
-	for (int i = 0; i < TILES; i++)
-#pragma unroll
-		for (int e = 0; e < 4; e++) {
-			s[i][e] = row + 16 * i + e / 2 * 8 + g <= last ? s[i][e] * scale : -INF;
-			top[e % 2] = fmaxf(top[e % 2], s[i][e]);
-		}
-#pragma unroll
-	for (int step = 4; step < WARP; step *= 2)
-#pragma unroll
-		for (int h = 0; h < 2; h++)
-			top[h] = fmaxf(top[h], __shfl_xor_sync(~0u, top[h], step));
-	if (__any_sync(~0u, top[0] != z.top[0] || top[1] != z.top[1])) {
-		float shrink[2];
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			shrink[h] = power2(z.top[h] - reference(top[h]));
-			z.sum[h] *= shrink[h];
-			z.top[h] = top[h];
-		}
-#pragma unroll
-		for (int i = 0; i < SUMS; i++)
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				z.acc[i][e] *= shrink[e % 2];
-	}
-#pragma unroll
-	for (int i = 0; i < TILES; i++)
-#pragma unroll
-		for (int e = 0; e < 4; e++) {
-			s[i][e] = power2(s[i][e] - reference(top[e % 2]));
-			z.sum[e % 2] += s[i][e];
-		}
-}
-
-// The 8 × 8 matrix of ELEMENT of which every lane holds two neighbours, transposed.
-__device__ inline u32 transposed(u32 x)
-{
-	u32 y;
-	asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-	return y;
-}
 
 // Puts the warps' states together and writes the part.
 __device__ inline void finish(const Args &a, Memory &m, State &z, int t, int kv, int part)
@@ -208,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 	int parts, tiles, row, last;
 	while (true) {
 		Range range(limits, a.capacity);
-		parts = range.parts();
+		parts = range.parts(PARTS);
 		share = Share<ROWS>(range, part * WARPS + warp_id(), parts * WARPS);
 		tiles = part < parts ? share.tiles() : 0;
 		row = share.begin(0), last = share.end(0);
@@ -226,37 +124,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 	if (tiles > 0) {
 		float scale = a.scale * LOG2E;
 		for (int tile = 1;; tile++) {
-			float s[TILES][4] = {}, odd[TILES][4] = {};
-#pragma unroll
-			for (int i = 0; i < TILES; i++)
-#pragma unroll
-				for (int j = 0; j < D / 32; j++) {
-					uint4 x = keys.at[i][0][j], y = keys.at[i][1][j];
-					mma<ELEMENT>(s[i], x.x, y.x, x.y, y.y, q[j].x, q[j].y);
-					mma<ELEMENT>(odd[i], x.z, y.z, x.w, y.w, q[j].z, q[j].w);
-				}
-#pragma unroll
-			for (int i = 0; i < TILES; i++)
-#pragma unroll
-				for (int e = 0; e < 4; e++)
-					s[i][e] += odd[i][e];
+			float s[TILES][4] = {};
+			score(s, keys, q);
 			int next = share.begin(tile), next_last = share.end(tile);
 			if (tile < tiles)
 				load(keys, k, next, next_last, policy);
 			weigh(z, s, scale, row, last);
-#pragma unroll
-			for (int i = 0; i < TILES; i++) {
-				u32 p0 = transposed(pack<ELEMENT>(s[i][0], s[i][1])), p1 = transposed(pack<ELEMENT>(s[i][2], s[i][3]));
-#pragma unroll
-				for (int h = 0; h < HALVES; h++)
-#pragma unroll
-					for (int w = 0; w < 4; w++) {
-						u32 r0 = word(values.at[i][0][h], w), r1 = word(values.at[i][1][h], w);
-						u32 r2 = word(values.at[i][2][h], w), r3 = word(values.at[i][3][h], w);
-						mma<ELEMENT>(z.acc[4 * h + w], __byte_perm(r0, r1, 0x5410), __byte_perm(r0, r1, 0x7632),
-							__byte_perm(r2, r3, 0x5410), __byte_perm(r2, r3, 0x7632), p0, p1);
-					}
-			}
+			add_values(z, values, s);
 			if (tile == tiles)
 				break;
 			row = next, last = next_last;

@@ -78,7 +78,7 @@ struct Work {
 	__device__ Work(const Args &a, const Limits &limits, int used) : t(blockIdx.z), kv(blockIdx.y), part(blockIdx.x), used(used)
 	{
 		Range range(limits, a.capacity);
-		parts = range.parts();
+		parts = range.parts(PARTS);
 		share = Share<ROWS>(range, part, parts);
 		tiles = part < parts ? share.tiles() : 0;
 	}

@@ -14,6 +14,7 @@ struct __align__(8) Mass { float top, sum; };
 // The rows from ≤ j ≤ pos[t] as they are in memory.
 struct Limits {
 	int from, pos;
+	Limits() = default;
 	// from or null: 0. Read anew every time.
 	__device__ Limits(const int *from, const int *pos, int t) : from(0)
 	{
@@ -33,7 +34,7 @@ struct Range {
 	}
 	// The split depends on the number of rows alone, so that neither the
 	// cache's capacity nor the grid changes a result.
-	__device__ int parts() const { return min(PARTS, (rows + LEAST_ROWS - 1) / LEAST_ROWS); }
+	__device__ int parts(int most) const { return min(most, (rows + LEAST_ROWS - 1) / LEAST_ROWS); }
 };
 
 // What one of several workers takes of a range: in every round the workers have

@@ -51,6 +51,9 @@ func fusedCases() []testCase {
 		cs = append(cs, testCase{fmt.Sprintf("Attend/%d tokens, %d of %d heads, %d and %d wide, %d to %d, then %d", s.tokens, s.kv*s.group, s.kv, s.dk, s.dv, s.from, s.last, s.then),
 			func(b *bench) { attend(b, s) }})
 	}
+	for _, s := range []newRowShape{{2, 7, 64, 80, 0}, {2, 7, 64, 80, 63}, {2, 3, 64, 5000, 4998}, {1, 8, 64, 2100, 2047}, {1, 7, 128, 1300, 1029}, {4, 1, 128, 90, 64}, {3, 2, 16, 70, 65}} {
+		cs = append(cs, testCase{fmt.Sprintf("RotateAppend/then Attend, %d of %d heads, %d wide, row %d", s.kv, s.kv*s.group, s.d, s.pos), func(b *bench) { rotateAttend(b, s) }})
+	}
 	return cs
 }
 
@@ -188,4 +191,49 @@ func rotateAppend(b *bench, s placeShape) {
 	b.want("rows", all, tol)
 	b.want("keys", a.Keys, tol)
 	b.run(func(o *device.Ops) { o.RotateAppend(a) })
+}
+
+type newRowShape struct{ kv, group, d, capacity, pos int }
+
+// rotateAttend is what decoding does in a layer: a new row, then attention up to it. A
+// device may do both at once; results are those of both.
+func rotateAttend(b *bench, s newRowShape) {
+	heads := s.kv * s.group
+	values := b.normal((heads+2*s.kv)*s.d, 1)
+	all := b.tensor("rows", b.act(), values, 1, (heads+2*s.kv)*s.d)
+	cut := func(from, n int) *device.Tensor {
+		return all.Slice(1, from*s.d, (from+n)*s.d).Unflatten(1, n, s.d)
+	}
+	freq := make([]float64, s.d/2)
+	for i := range freq {
+		freq[i] = math.Pow(10000, -2*float64(i)/float64(s.d))
+	}
+	k, v := b.rows(s.kv, s.capacity, s.d, 0, s.pos), b.rows(s.kv, s.capacity, s.d, 0, s.pos)
+	r := device.RotateAppendArgs{
+		Q: cut(0, heads), K: cut(heads, s.kv), V: cut(heads+s.kv, s.kv), Pos: b.ints("pos", []int{s.pos}, 1),
+		Keys: b.tensor("keys", b.act(), k, s.kv, s.capacity, s.d), Values: b.tensor("values", b.act(), v, s.kv, s.capacity, s.d),
+		RoPE: device.RoPE{InvFreq: b.tensor("invFreq", device.F32, freq, s.d/2), Scale: 1},
+	}
+	scale := 1 / math.Sqrt(float64(s.d))
+	a := device.AttendArgs{
+		Out: device.Partial{Out: b.blank("out", device.F32, 1, heads, s.d), LSE: b.blank("lse", device.F32, 1, heads)},
+		Q:   r.Q, K: r.Keys, V: r.Values, Pos: r.Pos, Scale: float32(scale), Read: b.tensor("read", device.I64, []float64{3}, 1),
+	}
+	tol := stored(b.act(), maxAbs(values))
+	b.want("rows", all, tol)
+	b.want("keys", r.Keys, tol)
+	b.want("values", r.Values, tolerance{})
+	// Queries and the new key are stored between the two.
+	logit := scale * maxNorm(values, s.d) * max(maxNorm(k, s.d), maxNorm(values, s.d))
+	e := b.softTolerance(logit, s.pos+1, max(maxAbs(v), maxAbs(values)))
+	moved := safety * unit(b.act()) * logit
+	e.lse.abs += moved
+	e.value += 2 * moved * max(maxAbs(v), maxAbs(values))
+	b.want("out", a.Out.Out, e.out(device.F32))
+	b.want("lse", a.Out.LSE, e.lse)
+	b.want("read", a.Read, tolerance{})
+	b.run(func(o *device.Ops) {
+		o.RotateAppend(r)
+		o.Attend(a)
+	})
 }
