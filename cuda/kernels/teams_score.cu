@@ -1,11 +1,11 @@
 // Scores teams for one token and perturbs the scores: y[h, g] = scale·q[h]·reps[kv, g] + bias[kv, g] + Gumbel noise,
-// −Inf where the bias is: there is no team. The first half of AttendTeams; teams_attend is the second.
+// −Inf where the bias is: there is no team. The first half of AttendTeams; teams_attend or teams_union is the second.
 // Grid: (any number, key heads), 256 threads. The teams of a key head go in slabs of 32, slab after slab to the next
 // strand of the next block; a strand is SPLIT warps, which share the products of a slab by columns. The copy engine
 // brings a slab, in panels of 64 columns, SLOTS slabs ahead; shared: those of all strands, then struct Memory.
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
 // y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
-// for teams_attend; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
+// for the kernel behind; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
 // teams there are. q: ELEMENT (bf16 or half), reps the same, or with EIGHT f8 in multiples of
 // factor[kv · step]. Products by tensor cores, sums in float32 in an order that depends on DK alone.
 #include "hopper.cuh"
