@@ -11,12 +11,13 @@
 // an order that depends on the number of rows alone.
 // q [1, heads, D]; k, v [key heads, capacity, D]; newK, newV [1, key heads, D], all
 // ELEMENT on 16-byte boundaries; out [1, heads, D]; lse [1, heads] or null, natural
-// log; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
+// log; late: of many rows, the next kernel begins when they are there; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
 // that have left theirs, 0 between launches; read as in attend_merge.
 #include "attend_rows.cuh"
 #include "shared.cuh"
 
 #define SHARE (D / CLUSTER) // columns of a block
+#define MANY (4 * ALONE)    // rows
 
 struct Args {
 	Cube<DST> out;
@@ -30,13 +31,13 @@ struct Args {
 	u64 *read;
 	int heads, group, capacity;
 	float scale, turn; // of the logits; of what is rotated
-	int early;
+	int early, late, pad;
 };
 
 struct Memory {
 	float4 sums[WARPS][SUMS][WARP];
 	float2 tops[WARPS][4], masses[WARPS][4];
-	float top[CLUSTER][8], sum[CLUSTER][8], part[CLUSTER][8][SHARE]; // from the cluster's blocks
+	__align__(16) float top[CLUSTER][8], sum[CLUSTER][8], part[CLUSTER][8][SHARE]; // from the cluster's blocks
 	__align__(16) float cosines[D / 2], sines[D / 2];
 	u64 inbox;
 	Limits early;
@@ -135,8 +136,8 @@ __device__ inline void send_sums(Memory &m, State &z, int block)
 		}
 		int column = i / WARP / 4 * 64 + g * 8 + i / WARP % 4 * 2, to = column / SHARE;
 		float *even = &m.part[block][2 * c][column % SHARE], *odd = &m.part[block][2 * c + 1][column % SHARE];
-		send(to, even, y.x, &m.inbox), send(to, even + 1, y.z, &m.inbox);
-		send(to, odd, y.y, &m.inbox), send(to, odd + 1, y.w, &m.inbox);
+		send(to, even, y.x, y.z, &m.inbox);
+		send(to, odd, y.y, y.w, &m.inbox);
 	}
 	if (threadIdx.x < 8 * CLUSTER) {
 		int h = threadIdx.x % 8, to = threadIdx.x / 8;
@@ -206,18 +207,28 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 {
 	__shared__ Memory m;
 	int cluster = blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, kv = blockIdx.y, g = lane_id() / 4, c = lane_id() % 4;
-	let_next_start();
-	if (threadIdx.x == 0)
-		inbox_open(&m.inbox, CLUSTER * 8 * (SHARE + 2) * 4);
-	cluster_arrive();
+	if (!a.late)
+		let_next_start();
 	u64 policy = evict_first();
 	Mat<const ELEMENT> k = {a.k.row(kv, 0), a.k.s1}, v = {a.v.row(kv, 0), a.v.s1};
 	// The limits are read before the kernel ahead is over, by one thread, so that all
-	// have the same, and once more after: as a rule they are as they were.
-	if (threadIdx.x == 0)
+	// have the same. Where a kernel may still write them they are read once more after:
+	// as a rule they are as they were.
+	if (threadIdx.x == 0) {
+		inbox_open(&m.inbox, CLUSTER * 8 * (SHARE + 2) * 4);
 		m.early = Limits(a.from, a.pos, 0);
+	}
 	__syncthreads();
 	Limits limits = m.early;
+	int seen = Range(limits, a.capacity).rows;
+	if (a.early && cluster >= clusters_for(seen))
+		return;
+	cluster_arrive();
+	// Many rows take all of the memory's rate: weights that are asked for meanwhile would
+	// hold them up.
+	bool late = a.late && seen > MANY;
+	if (a.late && !late)
+		let_next_start();
 	Share<ROWS> share;
 	Keys keys;
 	Values values;
@@ -239,7 +250,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 		find_angles(a, m, limits.pos);
 	__syncthreads();
 	wait_for_previous();
-	Limits now(a.from, a.pos, 0);
+	Limits now = limits;
+	if (!a.early)
+		now = Limits(a.from, a.pos, 0);
 	uint4 q[D / 32], key[D / 32], value[HALVES];
 #pragma unroll
 	for (int j = 0; j < D / 32; j++) {
@@ -288,6 +301,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 			load(values, v, row, last, policy);
 		}
 	}
+	if (late)
+		let_next_start();
 	send_sums(m, z, block);
 	Column y = {-INF, 0, 0};
 	int h = threadIdx.x / SHARE, column = block * SHARE + threadIdx.x % SHARE, head = kv * a.group + h;

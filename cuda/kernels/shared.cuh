@@ -45,3 +45,9 @@ __device__ inline void send(int block, float *p, float x, u64 *inbox)
 		" st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [to], %2, [count]; }"
 		:: "r"(shared_address(p)), "r"(shared_address(inbox)), "f"(x), "r"(block) : "memory");
 }
+__device__ inline void send(int block, float *p, float x, float y, u64 *inbox) // two neighbours, p on 8 bytes
+{
+	asm volatile("{ .reg .b32 to, count; mapa.shared::cluster.u32 to, %0, %4; mapa.shared::cluster.u32 count, %1, %4;"
+		" st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [to], {%2, %3}, [count]; }"
+		:: "r"(shared_address(p)), "r"(shared_address(inbox)), "f"(x), "f"(y), "r"(block) : "memory");
+}

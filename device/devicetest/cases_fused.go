@@ -22,7 +22,7 @@ func fusedCases() []testCase {
 		cs = append(cs, testCase{fmt.Sprintf("NormLinear/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s, false) }},
 			testCase{fmt.Sprintf("NormLinear/int8/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normLinear(b, s, true) }})
 	}
-	for _, s := range []linearShape{{1, 17, []int{3}, false}, {1, 1032, []int{304}, true}, {1, 1040, []int{300}, true}, {1, 64, []int{8}, false}, {7, 65, []int{17}, true}, {65, 112, []int{64}, false}} {
+	for _, s := range []linearShape{{1, 17, []int{3}, false}, {1, 1032, []int{304}, true}, {1, 1040, []int{300}, true}, {1, 896, []int{1301}, true}, {1, 64, []int{8}, false}, {7, 65, []int{17}, true}, {65, 112, []int{64}, false}} {
 		cs = append(cs, testCase{fmt.Sprintf("NormSwiGLU/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s, false) }},
 			testCase{fmt.Sprintf("NormSwiGLU/int8/%dx%d to %v", s.tokens, s.in, s.out), func(b *bench) { normSwiGLU(b, s, true) }})
 	}

@@ -14,6 +14,7 @@ func linearCases() []testCase {
 		{1, 17, []int{2}, false},
 		{1, 80, []int{17, 9, 8}, true},
 		{1, 896, []int{63, 1}, true},
+		{1, 4864, []int{300, 7}, true},
 		{2, 64, []int{63}, false},
 		{7, 65, []int{17, 1, 111}, true},
 		{17, 128, []int{64, 64, 128}, false},
