@@ -71,7 +71,7 @@ func TestCompileChecked(t *testing.T) {
 		dtype      device.DType
 		models     []string
 	}{
-		"sm_90 BF16": {90, device.BF16, []string{"qwen2.5-7b", "v2-lite absorbed"}},
+		"sm_90 BF16": {90, device.BF16, []string{"qwen2.5-0.5b", "qwen2.5-7b", "v2-lite absorbed"}},
 		"sm_90 F32":  {90, device.F32, []string{"golden"}},
 	} {
 		t.Run(name, func(t *testing.T) {
