@@ -65,6 +65,7 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.each()...)
 	return b.runModel(cmd, o, visits)
 }
 

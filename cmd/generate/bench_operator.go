@@ -46,6 +46,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Close()
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.as("santapp"))
 	r := &operatorBench{benchFlags: b, opened: o, cmd: cmd}
 	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {
 		return err

@@ -64,7 +64,7 @@ func (b *operatorFlags) checkUse(f *pflag.FlagSet) error {
 		list, hint = modelOnly, "with --attention-op"
 	}
 	for _, name := range list {
-		if f.Changed(name) && !fromVariable(f, name) {
+		if onCommandLine(f, name) {
 			return usagef("--%s means nothing %s", name, hint)
 		}
 	}

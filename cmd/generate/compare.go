@@ -111,6 +111,7 @@ func (c *compareFlags) load(cmd *cobra.Command, args []string, prompt given) (*m
 	if err != nil {
 		return nil, err
 	}
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), c.as(c.a), c.as(c.b))
 	m := &measurement{compareFlags: c, cmd: cmd, opened: o, log: &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}}
 	if err := m.prepare(prompt); err != nil {
 		o.Close()
@@ -157,7 +158,7 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 	}
 	if c.promptFlags.asked(f) {
 		for _, name := range []string{"task", "length", "codes", "task-seed", "row"} {
-			if f.Changed(name) && !fromVariable(f, name) {
+			if onCommandLine(f, name) {
 				return usagef("--%s makes a prompt, and another is given: use one", name)
 			}
 		}

@@ -75,6 +75,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), d.methods()...)
 	if err := o.load(plan.context, d.methods()...); err != nil {
 		return err
 	}

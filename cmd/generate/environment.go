@@ -16,6 +16,12 @@ func fromVariable(flags *pflag.FlagSet, name string) bool {
 	return ok
 }
 
+// onCommandLine reports whether a flag was typed. Variables are set for many
+// commands, and may mean nothing to one.
+func onCommandLine(flags *pflag.FlagSet, name string) bool {
+	return flags.Changed(name) && !fromVariable(flags, name)
+}
+
 // fromEnvironment sets the flags that the command line leaves open from
 // GENERATE_<FLAG>; an empty variable counts as unset. What the command line
 // says wins, also over the variable of a flag that contradicts it.

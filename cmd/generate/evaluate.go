@@ -99,6 +99,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	if err := o.needTokenizer(); err != nil {
 		return err
 	}
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), arms...)
 	run := &evaluation{evaluateFlags: e, cmd: cmd, opened: o, arms: arms}
 	if run.plan, err = e.sourceFlags.plan(cmd, o, &e.promptFlags, e.maxTokens); err != nil {
 		return err

@@ -104,6 +104,7 @@ func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
 	defer o.Close()
 	r := &generation{generateFlags: g, cmd: cmd, opened: o, report: newReport(o)}
 	r.report.Timings.LoadMS = milliseconds(time.Since(start))
+	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), g.attentionFlags)
 	return r.run(prompt)
 }
 
@@ -148,6 +149,7 @@ func (r *generation) run(prompt given) error {
 	if r.settings, err = r.samplingFlags.settings(flags, r.Generation); err != nil {
 		return err
 	}
+	r.samplingFlags.noteUnused(r.cmd.ErrOrStderr(), flags, r.settings.Temperature)
 	bar := newProgress(r.cmd.ErrOrStderr())
 	build, err := r.builder(r.cmd.Context(), r.loaded, flags, r.settings.Seed, bar.stage("building teams"))
 	if err != nil {

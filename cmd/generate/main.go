@@ -16,7 +16,7 @@
 //	sources, prompts, task            prompts of tasks
 //	context, need                     whether it fits
 //	spread                            what a latent cache should be grouped by
-//	usage, help, environment          flags in general, errors about them
+//	usage, help, environment, unused  flags in general, errors about them
 //	terminal, progress, stdout, file  the terminal and files
 package main
 

@@ -61,6 +61,9 @@ func (p *promptFlags) read(cmd *cobra.Command) (given, error) {
 		if cmd.Flags().Changed("prompt") || cmd.Flags().Changed("file") {
 			return given{}, usagef("--prompt-ids and a text both give a prompt: use one")
 		}
+		if idle := typed(cmd.Flags(), one("system-prompt", "chat-template")); idle != "" {
+			return given{}, usagef("--prompt-ids are all that the model reads: leave out %s", idle)
+		}
 		ids, err := parseIDs("--prompt-ids", p.ids)
 		return given{ids: ids}, err
 	}

@@ -128,6 +128,7 @@ func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, m
 	if p.sources, err = s.sources(cmd, p.answerTokens(eval.Row{}), p.encode); err != nil {
 		return nil, err
 	}
+	p.noteUnused(cmd.ErrOrStderr(), cmd.Flags())
 	for _, src := range p.sources {
 		p.prompts += src.rows * len(p.ways(src))
 		if p.prompts > eval.MaxPrompts {

@@ -174,6 +174,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--stop", ""}, "--stop: a stop text is empty"},
 		{[]string{m, ids, "--stop", "x"}, "--stop needs a tokenizer, and M has none"},
 		{[]string{m, ids, "-p", "x"}, "--prompt-ids and a text both give a prompt: use one"},
+		{[]string{m, ids, "--system-prompt", "x"}, "--prompt-ids are all that the model reads: leave out --system-prompt"},
 		{[]string{m, "-p", "x", "-f", "x"}, "--prompt and --file both give a text: use one"},
 		{[]string{m, "-p", "x"}, "M has no tokenizer.json: give --prompt-ids"},
 		{[]string{m, "--prompt-ids", ""}, "--prompt-ids: there are no ids: the prompt is empty"},

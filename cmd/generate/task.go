@@ -36,7 +36,7 @@ func (t *taskFlags) check(f *pflag.FlagSet) error {
 	switch {
 	case strings.Contains(t.task, ","):
 		return usagef("--task %q: want one task", t.task)
-	case t.task != codesTask && f.Changed("codes") && !fromVariable(f, "codes"):
+	case t.task != codesTask && onCommandLine(f, "codes"):
 		return usagef("--codes goes with --task %s: leave it out, or ask for access_%d", codesTask, t.codes)
 	case t.codes < 1:
 		return usagef("--codes %d: want at least 1", t.codes)

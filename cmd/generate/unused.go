@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// uses reports whether a flag of attention means something to the method.
+func (a attentionFlags) uses(flag string) bool {
+	switch flag {
+	case "budget", "min-context", "dense-layers", "attention-seed", "attention-seeds":
+		return a.samples()
+	case "parents", "parent-size", "representatives":
+		return a.usesTeams()
+	case "cluster":
+		return a.groupsKeys()
+	case "block":
+		return a.clustersKeys()
+	case "draw":
+		return a.name == "santa"
+	case "reps":
+		return a.name == "santapp"
+	}
+	return true
+}
+
+// noteUnused says, once, which flags of attention on the command line mean
+// nothing to the methods or the model. All of them change nothing.
+func (l *loaded) noteUnused(w io.Writer, f *pflag.FlagSet, methods ...attentionFlags) {
+	var names []string
+	for _, m := range methods {
+		if !slices.Contains(names, m.name) {
+			names = append(names, m.name)
+		}
+	}
+	grouped := slices.ContainsFunc(methods, attentionFlags.groupsKeys)
+	if grouped && l.specs[0].ClusterDim == 0 && onCommandLine(f, "cluster") {
+		fmt.Fprintln(w, "--cluster is not used: it is for latent caches (DeepSeek-V2), and this model has none")
+	}
+	idle := typed(f, func(flag string) bool {
+		return !slices.ContainsFunc(methods, func(m attentionFlags) bool { return m.uses(flag) })
+	})
+	switch {
+	case idle == "":
+	case len(names) == 1:
+		fmt.Fprintf(w, "%s attention does not use %s\n", names[0], idle)
+	default:
+		fmt.Fprintf(w, "none of %s uses %s\n", strings.Join(names, ", "), idle)
+	}
+}
+
+// noteUnused says which flags of a choice between tokens mean nothing where the
+// most probable one is taken.
+func (s *samplingFlags) noteUnused(w io.Writer, f *pflag.FlagSet, temperature float64) {
+	if idle := typed(f, one("top-k", "top-p", "min-p")); idle != "" && temperature == 0 {
+		fmt.Fprintf(w, "a greedy choice of tokens does not use %s\n", idle)
+	}
+}
+
+// noteUnused says which flags mean nothing to the prompts that are named.
+func (p *promptPlan) noteUnused(w io.Writer, f *pflag.FlagSet) {
+	isFile := func(s rowSource) bool { return s.file }
+	prefixed := func(s rowSource) bool { return s.prefixed }
+	if idle := typed(f, one("scorer", "limit", "truncate", "skip-bad")); idle != "" && !slices.ContainsFunc(p.sources, isFile) {
+		fmt.Fprintf(w, "not used, for want of a file of rows: %s\n", idle)
+	}
+	if idle := typed(f, one("length", "task-seed")); idle != "" && !slices.ContainsFunc(p.sources, func(s rowSource) bool { return !s.file }) {
+		fmt.Fprintf(w, "not used, since prompts are rows of a file: %s\n", idle)
+	}
+	if idle := typed(f, one("answer-prefix")); idle != "" && !slices.ContainsFunc(p.sources, prefixed) {
+		fmt.Fprintf(w, "not used, since no prompt has a prefix: %s\n", idle)
+	}
+}
+
+// typed are the flags of the command line that which picks, as a list for people.
+func typed(f *pflag.FlagSet, which func(name string) bool) string {
+	var names []string
+	f.Visit(func(flag *pflag.Flag) {
+		if which(flag.Name) && onCommandLine(f, flag.Name) {
+			names = append(names, "--"+flag.Name)
+		}
+	})
+	return strings.Join(names, ", ")
+}
+
+// one picks flags by name.
+func one(names ...string) func(string) bool {
+	return func(name string) bool { return slices.Contains(names, name) }
+}
