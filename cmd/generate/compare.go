@@ -112,6 +112,7 @@ func (c *compareFlags) load(cmd *cobra.Command, args []string, prompt given) (*m
 		return nil, err
 	}
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), c.as(c.a), c.as(c.b))
+	c.noteSides(cmd.ErrOrStderr(), cmd.Flags())
 	m := &measurement{compareFlags: c, cmd: cmd, opened: o, log: &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}}
 	if err := m.prepare(prompt); err != nil {
 		o.Close()
@@ -138,6 +139,20 @@ func (m *measurement) prepare(prompt given) (err error) {
 	a := m.as(m.a)
 	a.watched = m.report != ""
 	return m.opened.load(m.capacity, a, m.as(m.b))
+}
+
+// noteSides says what is not to be expected of two sides that are alike, and of
+// seeds where nothing is drawn.
+func (c *compareFlags) noteSides(w io.Writer, f *pflag.FlagSet) {
+	b := c.as(c.b)
+	switch {
+	case c.a == c.b && c.seeds > 1 && b.samples():
+		fmt.Fprintf(w, "--a and --b are both %s: with attention seed %d, the base's own, no difference is to be expected; the other seeds draw anew\n", b.label(), c.attentionFlags.seed)
+	case c.a == c.b:
+		fmt.Fprintf(w, "--a and --b are both %s, with the same settings: no difference is to be expected\n", b.label())
+	case !b.samples() && onCommandLine(f, "seeds"):
+		fmt.Fprintf(w, "--seeds is not used: %s draws nothing\n", b.name)
+	}
 }
 
 // readPrompt is the user's prompt, read before anything costly is done; nothing where

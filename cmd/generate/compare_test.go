@@ -51,6 +51,22 @@ func TestCompareFewTokens(t *testing.T) {
 	}
 }
 
+// A comparison says before it begins that there will be nothing to see.
+func TestCompareAlike(t *testing.T) {
+	args := []string{"compare", tiny + "qwen2_tied_gqa", "--prompt-ids", "3,1,4,1,5,9,2,6", "-n", "2", "--ignore-eos", "--control=false"}
+	for _, c := range []struct{ args, want string }{
+		{"--a dense --b dense", "--a and --b are both dense, with the same settings: no difference is to be expected\n"},
+		{"--a santapp --b santapp --budget 4", "--a and --b are both santapp (kmeans, S 4), with the same settings: no difference is to be expected\n"},
+		{"--a santapp --b santapp --budget 4 --seeds 2 --attention-seed 7", "--a and --b are both santapp (kmeans, S 4): with attention seed 7, the base's own, no difference is to be expected; the other seeds draw anew\n"},
+		{"--a santapp --b dense --seeds 2", "--seeds is not used: dense draws nothing\n"},
+		{"--a dense --b santapp --seeds 2", "loaded "},
+	} {
+		if o := answer(t, "", append(args, strings.Fields(c.args)...)...); !strings.HasPrefix(o.errors, c.want) {
+			t.Errorf("%s: stderr\n%s", c.args, o.errors)
+		}
+	}
+}
+
 // A task's prompt is the one that evaluate puts, and is scored as there.
 func TestCompareTask(t *testing.T) {
 	dir := t.TempDir()
