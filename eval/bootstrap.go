@@ -14,8 +14,17 @@ const Resamples = 10_000
 // Interval is a figure with its 95 % percentile bootstrap interval: the 2.5th
 // and 97.5th percentiles of the same figure over [Resamples] resamples (Efron
 // and Tibshirani, An Introduction to the Bootstrap, chapter 13). All are NaN
-// where the figure means nothing.
+// where the figure means nothing, and the ends where there is nothing to draw
+// from: one prompt a task.
 type Interval struct{ Mean, Low, High float64 }
+
+// Known reports whether the ends say something of the figure. Resamples that are
+// all alike do where every prompt went the same way entirely, by the rule of
+// three; of a score in between they do not.
+func (i Interval) Known() bool {
+	whole := i.Mean == 0 || math.Abs(i.Mean) == 1
+	return i.Low < i.High || i.Low == i.High && whole
+}
 
 // Mean is the equal-weight mean over tasks of the mean of a task's values, one
 // a prompt. Prompts are drawn with replacement within their task. Repeats of a
@@ -54,7 +63,10 @@ func resample(like [][]float64, seed uint64, figure func(means []float64) float6
 			means[s] += stat.Mean(task, nil) / float64(len(set))
 		}
 	}
-	out := Interval{Mean: figure(means)}
+	out := Interval{figure(means), nan, nan}
+	if !slices.ContainsFunc(like, func(task []float64) bool { return len(task) > 1 }) {
+		return out
+	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	figures := make([]float64, Resamples)
 	sums := make([]float64, len(sets))
@@ -75,7 +87,6 @@ func resample(like [][]float64, seed uint64, figure func(means []float64) float6
 		figures[i] = figure(means)
 	}
 	if slices.ContainsFunc(figures, math.IsNaN) || slices.ContainsFunc(figures, func(f float64) bool { return math.IsInf(f, 0) }) {
-		out.Low, out.High = nan, nan
 		return out
 	}
 	slices.Sort(figures)

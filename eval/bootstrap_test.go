@@ -9,7 +9,7 @@ import (
 
 func TestMean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 9).Draw(t, "values")
+		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 2, 9).Draw(t, "values")
 		seed := rapid.Uint64().Draw(t, "seed")
 		got := Mean([][]float64{values}, seed)
 		least, most := values[0], values[0]
@@ -27,6 +27,9 @@ func TestMean(t *testing.T) {
 	})
 	if none := Mean([][]float64{nil}, 1); !math.IsNaN(none.Mean) || !math.IsNaN(none.Low) || !math.IsNaN(none.High) {
 		t.Errorf("no values: %+v", none)
+	}
+	if one := Mean([][]float64{{0.5}, {1}}, 1); one.Mean != 0.75 || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
+		t.Errorf("one value a task: %+v", one)
 	}
 }
 
@@ -59,6 +62,19 @@ func TestMeanOfTasks(t *testing.T) {
 	}
 	if none := Mean([][]float64{one, nil}, 3); !math.IsNaN(none.Mean) {
 		t.Errorf("a task without prompts: %+v", none)
+	}
+}
+
+// Ends that meet tell something of all or nothing alone.
+func TestKnown(t *testing.T) {
+	nan := math.NaN()
+	for i, want := range map[Interval]bool{
+		{0.5, 0.4, 0.6}: true, {1, 0.9, 1}: true, {1, 1, 1}: true, {0, 0, 0}: true, {-1, -1, -1}: true,
+		{0.5, 0.5, 0.5}: false, {0.5, nan, nan}: false, {1, nan, nan}: false, {nan, nan, nan}: false,
+	} {
+		if i.Known() != want {
+			t.Errorf("%+v: %v", i, !want)
+		}
 	}
 }
 

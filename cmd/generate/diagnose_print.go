@@ -45,12 +45,12 @@ func printRoutings(w io.Writer, f *diagnosis) error {
 		}
 		groups := f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean
 		kl, less := f.KL(i), "-"
-		interval := decimals(kl.Low) + " to " + decimals(kl.High)
-		if i > 0 {
-			less = signed(f.Less(i, 0), len(f.Task))
+		interval := "-"
+		if kl.Known() {
+			interval = decimals(kl.Low) + " to " + decimals(kl.High)
 		}
-		if len(f.Task) == 1 {
-			interval = "-"
+		if i > 0 {
+			less = signed(f.Less(i, 0))
 		}
 		row := []string{
 			r.Name, fmt.Sprintf("%.0f", groups), decimals(kl.Mean), interval,
@@ -67,10 +67,10 @@ func printRoutings(w io.Writer, f *diagnosis) error {
 
 func decimals(v float64) string { return fixed("%.3f", v) }
 
-// signed has an interval where there is more than one prompt to resample.
-func signed(i eval.Interval, prompts int) string {
+// signed has an interval where that is known.
+func signed(i eval.Interval) string {
 	const format = "%+.3f"
-	if prompts == 1 {
+	if !i.Known() {
 		return fixed(format, i.Mean)
 	}
 	return fmt.Sprintf("%s (%s to %s)", fixed(format, i.Mean), fixed(format, i.Low), fixed(format, i.High))
@@ -84,11 +84,7 @@ func printWindows(w io.Writer, f *diagnosis) error {
 	t := report.Table{Head: []string{"ratio", "heads %", "interval"}}
 	for _, x := range thresholds {
 		share := f.Effective(x)
-		interval := intervalPercent(share)
-		if len(f.Task) == 1 {
-			interval = "-"
-		}
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("≥ %.2f", x), meanPercent(share.Mean), interval})
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("≥ %.2f", x), meanPercent(share.Mean), intervalPercent(share)})
 	}
 	return printMarkdown(w, t)
 }
@@ -167,17 +163,17 @@ type routingReport struct {
 	Name     string      `json:"name"`
 	Groups   float64     `json:"groups"`
 	KL       float64     `json:"kl"`
-	Low      float64     `json:"low"`
-	High     float64     `json:"high"`
+	Low      *float64    `json:"low"` // null where there is no interval
+	High     *float64    `json:"high"`
 	Scores   [][]float64 `json:"kl_of_scores"`
 	Grouping [][]float64 `json:"kl_of_grouping"`
 }
 
 type windowReport struct {
-	AtLeast float64 `json:"at_least"`
-	Heads   float64 `json:"heads_percent"`
-	Low     float64 `json:"low"`
-	High    float64 `json:"high"`
+	AtLeast float64  `json:"at_least"`
+	Heads   float64  `json:"heads_percent"`
+	Low     *float64 `json:"low"`
+	High    *float64 `json:"high"`
 }
 
 func (d *diagnoseFlags) printJSON(w io.Writer, o *opened, found []*diagnosis) error {
@@ -190,6 +186,14 @@ func (d *diagnoseFlags) printJSON(w io.Writer, o *opened, found []*diagnosis) er
 	return nil
 }
 
+// end is an end of an interval, nil where that is not known.
+func end(of eval.Interval, at float64) *float64 {
+	if !of.Known() {
+		return nil
+	}
+	return &at
+}
+
 func (d *diagnoseFlags) report(o *opened, f *diagnosis) diagnosisReport {
 	r := diagnosisReport{
 		Model: o.title(), ModelHash: o.Checkpoint.Fingerprint(), Task: f.task, Length: f.limit, TaskSeed: d.taskSeed, Prompts: len(f.Task), Steps: f.Steps(),
@@ -199,14 +203,14 @@ func (d *diagnoseFlags) report(o *opened, f *diagnosis) diagnosisReport {
 		grid := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Divergence] { return p.Routings[i].Grid }
 		kl := f.KL(i)
 		r.Routings = append(r.Routings, routingReport{
-			Name: own.Name, Groups: f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean, KL: kl.Mean, Low: kl.Low, High: kl.High,
+			Name: own.Name, Groups: f.Mean(func(p diagnostics.Prompt) float64 { return p.Routings[i].Groups }).Mean, KL: kl.Mean, Low: end(kl, kl.Low), High: end(kl, kl.High),
 			Scores:   diagnostics.Over(f.Task, grid, func(d diagnostics.Divergence) float64 { return d.Scores }),
 			Grouping: diagnostics.Over(f.Task, grid, func(d diagnostics.Divergence) float64 { return d.Grouping }),
 		})
 	}
 	for _, x := range thresholds {
 		share := f.Effective(x)
-		r.Windows = append(r.Windows, windowReport{x, 100 * share.Mean, 100 * share.Low, 100 * share.High})
+		r.Windows = append(r.Windows, windowReport{x, 100 * share.Mean, end(share, 100*share.Low), end(share, 100*share.High)})
 	}
 	compact := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.Compact] { return p.Compact }
 	r.Compact = map[string]any{}

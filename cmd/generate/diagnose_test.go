@@ -25,7 +25,7 @@ func TestDiagnose(t *testing.T) {
 				mean += (own.Scores[l][h] + own.Grouping[l][h]) / 36
 			}
 		}
-		if len(own.Scores) != 6 || len(own.Scores[0]) != 6 || math.Abs(mean-own.KL) > 1e-9 || own.Low > own.KL || own.High < own.KL {
+		if len(own.Scores) != 6 || len(own.Scores[0]) != 6 || math.Abs(mean-own.KL) > 1e-9 || *own.Low > own.KL || *own.High < own.KL {
 			t.Errorf("%+v: the mean of its parts is %v", own, mean)
 		}
 	}
@@ -48,6 +48,9 @@ func TestDiagnose(t *testing.T) {
 	table = answer(t, "", args...).out
 	if regexp.MustCompile(`[0-9] to `).MatchString(table) || !regexp.MustCompile(`\| ≥ 0.50 +\| [0-9.]+ +\| - `).MatchString(table) {
 		t.Errorf("one prompt:\n%s", table)
+	}
+	if out := answer(t, "", append(args, "-o", "json")...).out; strings.Count(out, `"low":null,"high":null`) != len(r.Routings)+len(r.Windows) {
+		t.Errorf("one prompt: %s", out)
 	}
 }
 

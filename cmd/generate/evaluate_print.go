@@ -101,7 +101,7 @@ func printTable(w io.Writer, t eval.Table) error {
 // right?, JAMA 1983).
 func unvaried(lines []eval.Line) string {
 	for _, l := range lines {
-		if l.Prompts > 0 && (l.Exact == l.Answers || l.Score.Mean == 0) {
+		if l.Score.Known() && (l.Exact == l.Answers || l.Score.Mean == 0) {
 			n := float64(l.Prompts)
 			return fmt.Sprintf("All or none of %s right: an interval without width says only that the other outcome's rate is below %.1f %% (95 %%; about 3/n)",
 				count(l.Prompts, "prompt"), 100*(1-math.Pow(0.05, 1/n)))
@@ -129,7 +129,7 @@ func meanPercent(v float64) string {
 
 // intervalPercent is an interval in percent.
 func intervalPercent(i eval.Interval) string {
-	if math.IsNaN(i.Low) {
+	if !i.Known() {
 		return "-"
 	}
 	return fixed("%.1f", 100*i.Low) + " to " + fixed("%.1f", 100*i.High)

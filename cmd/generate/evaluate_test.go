@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,23 @@ func TestEvaluate(t *testing.T) {
 	before := read(t, file)
 	if again := answer(t, "", args...); again.out != o.out || again.errors != file+" has the answers to 2 of 2 prompts\n" || read(t, file) != before {
 		t.Errorf("the second run prints\n%s%s", again.out, again.errors)
+	}
+}
+
+// One prompt, half right, has no interval: in the tables, the pairs and the page.
+func TestEvaluateOnePrompt(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/rows.jsonl", `{"input": "What?", "outputs": ["", "no such answer"]}`+"\n")
+	args := []string{"evaluate", needle, "--tasks", dir + "/rows.jsonl", "-n", "2", "--budget", "4", "--pairs", "santapp:dense", "-o", dir + "/out"}
+	o := answer(t, "", args...)
+	for _, row := range []string{`\| dense +\| 0 of 1 +\| 50.0 +\| - +\| 100.0 +\| - +\|`, `\| santapp \(kmeans, S 4\) − dense +\| 0.0 +\| - +\|`} {
+		if !regexp.MustCompile(row).MatchString(o.out) {
+			t.Errorf("no %s in\n%s", row, o.out)
+		}
+	}
+	answer(t, "", "report", dir+"/out", "-o", dir+"/page.html", "--plot", dir+"/plot.svg")
+	if page := read(t, dir+"/page.html"); strings.Contains(page, `class="interval"`) || !strings.Contains(page, "50.0 % (95 % interval –, 1 prompts)") {
+		t.Errorf("page\n%s", page)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -111,6 +112,9 @@ func curvesOf(r eval.Results) []report.Curve {
 			p := report.Point{
 				Label: l.Label, X: l.Percent, Y: 100 * l.Score.Mean, Low: 100 * l.Score.Low, High: 100 * l.Score.High,
 				Prompts: l.Prompts, BytesPercent: l.Access.BytesPercent(), OfReference: 100 * l.Normalised.Mean,
+			}
+			if !l.Score.Known() {
+				p.Low, p.High = math.NaN(), math.NaN()
 			}
 			if l.Budget > 0 {
 				p.Short = fmt.Sprint(l.Budget)
