@@ -123,10 +123,13 @@ const Resamples = 10_000
 // Ratio is the time of method a over that of b with its 95 % interval: the
 // percentiles of the ratios of estimates over rounds drawn with replacement,
 // which keep what a and b had in a round together. The same rounds and seed give
-// the same interval.
+// the same interval; one round gives none, but zeros.
 func (r Rounds) Ratio(a, b int, seed uint64) (ratio, low, high float64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	n := len(r[a])
+	if n < 2 {
+		return r.Estimate(a) / r.Estimate(b), 0, 0
+	}
 	ratios := make([]float64, Resamples)
 	left, right := make([]float64, n), make([]float64, n)
 	for i := range ratios {

@@ -73,11 +73,19 @@ func (r operatorRow) times(method string) string {
 	return "-"
 }
 
+// time has the spread where there is one: medians of rounds have none.
+func (r operatorRow) time() string {
+	if r.Spread == 0 {
+		return fmt.Sprintf("%.2f", r.US)
+	}
+	return fmt.Sprintf("%.2f ± %.2f", r.US, r.Spread)
+}
+
 var operatorFigures = []column[operatorRow]{
 	{"rows", func(r operatorRow) string { return fmt.Sprint(r.Rows) }},
 	{"drawn", func(r operatorRow) string { return known("%.0f", float64(r.Drawn)) }},
 	{"attention", func(r operatorRow) string { return r.Method }},
-	{"µs", func(r operatorRow) string { return fmt.Sprintf("%.2f ± %.2f", r.US, r.Spread) }},
+	{"µs", operatorRow.time},
 	{"MB read", func(r operatorRow) string { return fmt.Sprintf("%.2f", r.Bytes/1e6) }},
 	{"% of copies", func(r operatorRow) string { return known("%.1f", r.CopyShare) }},
 	{"rows a key head", func(r operatorRow) string { return known("%.0f", r.UnionRows) }},

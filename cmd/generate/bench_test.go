@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,10 @@ func TestBenchOperator(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
+	}
+	once := answer(t, "", append(small, "--protocol", "paper", "--rounds", "1")...).out
+	if !regexp.MustCompile(`\| santapp +\| [0-9.]+ +\|.*\| [0-9.]+× +\|\n`).MatchString(once) {
+		t.Errorf("one round has a spread or an interval:\n%s", once)
 	}
 	md := answer(t, "", append(small, "--peer", peer)...)
 	for _, text := range []string{"| faster than dense  | faster than Other fast  |", "| Other fast", "none of Other: not supported: no", "teams of contiguous parents over 2 key heads"} {
