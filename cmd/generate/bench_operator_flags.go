@@ -59,6 +59,14 @@ var (
 
 // checkUse refuses flags that mean nothing here.
 func (b *operatorFlags) checkUse(f *pflag.FlagSet) error {
+	switch {
+	case b.attentionOp && onCommandLine(f, "repetitions"):
+		return usagef("--repetitions means nothing with --attention-op: give --rounds, with --protocol paper or --stages")
+	case b.attentionOp && onCommandLine(f, "rounds") && b.protocol == protocolGraph && !b.stages:
+		return usagef("--rounds means nothing with --protocol graph: it goes with --protocol paper and --stages")
+	case b.stages && onCommandLine(f, "peer"):
+		return usagef("--peer means nothing with --stages, which are those of SANTA++")
+	}
 	list, hint := operatorOnly, "without --attention-op"
 	if b.attentionOp {
 		list, hint = modelOnly, "with --attention-op"

@@ -262,13 +262,13 @@ func (r *operatorBench) paper(o *bench.Operator, drawn []int) error {
 		r.notes = append(r.notes, "Those of "+r.peer.Name+" are taken in one piece of a round, after or before the others, in a process of its own.")
 	}
 	p := r.paired(evict)
-	clock := fmt.Sprintf("%d MiB read and written before each; %s, no suffix, no graph, the device's clock", evictBytes>>20, typeName(o.DType))
+	clock := "no graph, the device's clock"
 	if !r.clocked {
-		clock = fmt.Sprintf("%d MiB read and written before each; %s, no suffix, the host's clock", evictBytesCPU>>20, typeName(o.DType))
+		clock = "the host's clock"
 	}
 	r.notes = append(r.notes, fmt.Sprintf(
-		"%s of %s and %s a method, by turns, the first method reversed from round to round; %s. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
-		count(p.Rounds, "round"), count(p.Warm, "warm-up"), count(p.Observations, "observation"), clock, bench.Resamples, paperSpeedup))
+		"%s of %s and %s a method, by turns, the first method reversed from round to round; %d MiB read and written before each; %s, no suffix, %s. Medians of round medians; intervals of 95 %% from %d resamples of rounds. The paper, in fp16 on another card, has %.2f× over flash.",
+		count(p.Rounds, "round"), count(p.Warm, "warm-up"), count(p.Observations, "observation"), r.evictBytes()>>20, typeName(o.DType), clock, bench.Resamples, paperSpeedup))
 	return nil
 }
 

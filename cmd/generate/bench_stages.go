@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"blitzen/bench"
@@ -25,8 +26,10 @@ var stageColumns = []column[stageRow]{
 	{"µs", func(r stageRow) string { return fmt.Sprintf("%.2f", r.US) }},
 	{"MB", func(r stageRow) string { return known("%.2f", r.Bytes/1e6) }},
 	{"GB/s", func(r stageRow) string { return known("%.0f", r.Bytes/r.US/1e3) }},
-	{"kernels", func(r stageRow) string { return r.Kernels }},
 }
+
+// stageKernels is a column where a device tells the kernels of a stage.
+var stageKernels = column[stageRow]{"kernels", func(r stageRow) string { return r.Kernels }}
 
 // launchRow is how a kernel of a stage is launched.
 type launchRow struct {
@@ -78,11 +81,16 @@ func (r *operatorBench) stagesOf(o *bench.Operator, drawn []int) error {
 }
 
 func (r *operatorBench) addStages(o *bench.Operator, drawn int, stages []bench.Stage, observations int) {
+	last := ""
+	if r.clocked {
+		last = "; the last are its kernels"
+	}
 	times := table[stageRow]{
 		title:   fmt.Sprintf("Stages of %s alone at %d rows, %d drawn, suffix %d, %d/%d heads of %d/%d, %s", r.sampledName(), o.Rows, drawn, o.Suffix, o.Heads, o.KeyHeads, o.KeyDim, o.ValueDim, r.on.DType),
 		columns: stageColumns,
 		notes: []string{
-			fmt.Sprintf("%d rounds of %d observations, the order rotated, 512 MiB read and written before each. Stages have caches and borders of their own: times are not to be added up. The first five are the operations that the whole fuses; the last are its kernels.", r.rounds, observations),
+			fmt.Sprintf("%s of %s, the order rotated, %d MiB read and written before each. Stages have caches and borders of their own: times are not to be added up. The first five are the operations that the whole fuses%s.",
+				count(r.rounds, "round"), count(observations, "observation"), r.evictBytes()>>20, last),
 			fmt.Sprintf("Preparation takes %.2f MiB a layer beside the cache; the paper's %.2f MiB.", float64(o.Beyond)/(1<<20), paperPreparationMiB),
 		},
 	}
@@ -94,6 +102,9 @@ func (r *operatorBench) addStages(o *bench.Operator, drawn int, stages []bench.S
 			launches.rows = append(launches.rows, r.launchRow(s.Name, l))
 		}
 		times.rows = append(times.rows, stageRow{r.on, o.Rows, drawn, s.Name, s.Time(), s.Bytes, s.Rounds, strings.Join(names, ", ")})
+	}
+	if len(launches.rows) > 0 {
+		times.columns = append(slices.Clone(stageColumns), stageKernels)
 	}
 	r.extra = append(r.extra, times)
 	if len(launches.rows) > 0 {

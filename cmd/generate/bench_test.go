@@ -194,7 +194,10 @@ func TestBenchOperator(t *testing.T) {
 		}
 	}
 	md = answer(t, "", append(small, "--stages", "--rounds", "2")...)
-	for _, text := range []string{"Stages of santapp alone at 90 rows, 2 drawn", "| route ", "| whole ", "the paper's 71.98 MiB"} {
+	if strings.Contains(md.out, "kernels  |") || strings.Contains(md.out, "|   ") {
+		t.Errorf("an empty column:\n%s", md.out)
+	}
+	for _, text := range []string{"Stages of santapp alone at 90 rows, 2 drawn", "| route ", "| whole ", "the paper's 71.98 MiB", "4 MiB read and written", "that the whole fuses.\n"} {
 		if !strings.Contains(md.out, text) {
 			t.Errorf("no %q in\n%s", text, md.out)
 		}
