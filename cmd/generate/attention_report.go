@@ -144,6 +144,9 @@ func (r attentionReport) printExhaustive(w io.Writer, name string) {
 	}
 }
 
+// aboveAll explains figures of access above 100 %, where there are any.
+const aboveAll = "KV access above 100 %: what is scored to choose rows (representatives, mean keys, or all keys) counts as read, beside the rows chosen; dense reads every row once"
+
 const readEveryRow = "read every row, as dense does; it samples where the prompt is longer or --budget smaller"
 
 // exhaustive reports whether a method that samples read every row once.

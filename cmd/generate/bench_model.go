@@ -207,9 +207,11 @@ func (m *modelBench) decode(s *decode.Session, flags attentionFlags, v visit, se
 			Access: read.Percent(), TokenBytes: weights + float64(read.Bytes())/float64(n),
 		}
 		m.add(row, rate)
-		note := fmt.Sprintf("At depth %d %s %s.", v.depth, row.Attention, readEveryRow)
-		if flags.report(read, 0).exhaustive() && !slices.Contains(m.notes, note) {
-			m.notes = append(m.notes, note)
+		if flags.report(read, 0).exhaustive() {
+			m.note(fmt.Sprintf("At depth %d %s %s.", v.depth, row.Attention, readEveryRow))
+		}
+		if row.Access > 100 {
+			m.note(aboveAll + ".")
 		}
 		if err := s.Truncate(max(v.depth, 1)); err != nil {
 			return err
@@ -222,6 +224,13 @@ func (m *modelBench) decode(s *decode.Session, flags attentionFlags, v visit, se
 		}
 	}
 	return nil
+}
+
+// note adds a line below the table, once.
+func (m *modelBench) note(text string) {
+	if !slices.Contains(m.notes, text) {
+		m.notes = append(m.notes, text)
+	}
 }
 
 // add appends a repetition to the results.

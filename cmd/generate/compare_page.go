@@ -23,6 +23,10 @@ func (m *measurement) page(c *compared) *report.Page {
 		Divergence: &report.Divergence{Base: c.A.Label, Method: c.B.Label, Tokens: m.pieces(c.A.TokenIDs), Figures: c.figures()},
 		Map:        &report.Map{Method: c.B.Label, Tokens: m.pieces(m.ids), Mass: c.mass, Reads: c.reads, Errors: c.Seeds[0].OutputErrors},
 	}
+	if c.aboveAll() {
+		access := &p.Facts[len(p.Facts)-1]
+		access.Value += "; " + aboveAll
+	}
 	d := p.Divergence
 	d.NLLBase, d.NLL = make([]float64, len(d.Tokens)), make([]float64, len(d.Tokens))
 	for _, s := range c.Seeds {

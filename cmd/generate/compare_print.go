@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -30,6 +31,9 @@ func (c *compared) print(w io.Writer) error {
 	for _, s := range []sideResult{c.A, c.B} {
 		s.Attention.printExhaustive(w, s.Label)
 	}
+	if c.aboveAll() {
+		fmt.Fprintln(w, aboveAll)
+	}
 	fmt.Fprintf(w, "\n%s along %s's %s, %s as the base\n\n", c.B.Label, c.A.Label, count(len(c.A.TokenIDs), "token"), c.A.Label)
 	if err := c.printFigures(w); err != nil {
 		return err
@@ -41,6 +45,12 @@ func (c *compared) print(w io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// aboveAll reports whether a method read more than dense attention does.
+func (c *compared) aboveAll() bool {
+	above := func(s seedResult) bool { return s.AccessPercent > 100 }
+	return c.A.Attention.AccessPercent > 100 || slices.ContainsFunc(c.Seeds, above)
 }
 
 // shown is the answer's text, or its ids where there is no tokenizer.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"blitzen/decode"
@@ -36,7 +37,9 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 	if cut > 0 {
 		fmt.Fprintf(w, "%s cut off at the model's limit of tokens\n", count(cut, "answer"))
 	}
+	above := false
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
+		above = above || readsAboveAll(t.Lines)
 		if err := printTable(w, t); err != nil {
 			return err
 		}
@@ -46,7 +49,15 @@ func printResults(w io.Writer, r eval.Results, pairs string) error {
 			}
 		}
 	}
-	return nil
+	if above {
+		_, err = fmt.Fprintf(w, "\n%s\n", aboveAll)
+	}
+	return err
+}
+
+// readsAboveAll reports whether a method read more than dense attention does.
+func readsAboveAll(lines []eval.Line) bool {
+	return slices.ContainsFunc(lines, func(l eval.Line) bool { return l.Percent > 100 })
 }
 
 // tableTitle says what a table's prompts are.

@@ -109,6 +109,9 @@ func (r *generationReport) print(w io.Writer) {
 	fmt.Fprintf(w, "decode       %10.1f ms  %6d tokens  %8.1f tokens/s\n", t.PredictedMS, t.PredictedN, t.PredictedSec)
 	fmt.Fprintf(w, "KV access    %10.2f %%   selected rows alone %.2f %%, bytes %.2f %%\n", r.Attention.AccessPercent, r.Attention.SelectedPercent, r.Attention.BytesPercent)
 	r.Attention.printExhaustive(w, "             "+r.Attention.Name)
+	if r.Attention.AccessPercent > 100 {
+		fmt.Fprintf(w, "             %s\n", aboveAll)
+	}
 	fmt.Fprintf(w, "sampling     temperature %g (%s), top-k %d (%s), top-p %g (%s), min-p %g (%s), repetition penalty %g (%s)\n",
 		r.Sampling.Temperature, r.Sampling.Origin["temperature"], r.Sampling.TopK, r.Sampling.Origin["top_k"], r.Sampling.TopP, r.Sampling.Origin["top_p"],
 		r.Sampling.MinP, r.Sampling.Origin["min_p"], r.Sampling.Repetition, r.Sampling.Origin["repetition_penalty"])

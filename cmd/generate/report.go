@@ -102,6 +102,9 @@ func curvesOf(r eval.Results) []report.Curve {
 	var curves []report.Curve
 	for _, t := range eval.Summarize(r, bootstrapSeed) {
 		c := report.Curve{Title: tableTitle(t), YName: "score, %", Note: unvaried(t.Lines)}
+		if readsAboveAll(t.Lines) {
+			c.Note = strings.TrimPrefix(c.Note+". "+aboveAll, ". ")
+		}
 		for _, l := range t.Lines {
 			name := cmp.Or(l.Series, l.Label)
 			i := slices.IndexFunc(c.Series, func(s report.Series) bool { return s.Name == name })
