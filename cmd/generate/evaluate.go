@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"blitzen/eval"
 	"blitzen/eval/comparison"
@@ -71,6 +74,7 @@ type evaluation struct {
 	arms   []attentionFlags
 	log    *eval.Log // nil without --output
 	eval.Results
+	left atomic.Int64 // answers that are missing, for onInterrupt
 }
 
 func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
@@ -121,10 +125,41 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		defer run.log.Close()
 	}
-	if err := run.answerAll(); err != nil {
+	run.left.Store(int64(run.Missing()))
+	ended := run.onInterrupt()
+	err = run.answerAll()
+	ended()
+	if err != nil {
 		return err
 	}
 	return printResults(cmd.OutOrStdout(), run.Results, e.pairs)
+}
+
+// onInterrupt says after Ctrl-C what is kept of the answers and how to go on: when
+// the run has ended, or before the program does without waiting for it. ended tells
+// of the end, and waits until that is said.
+func (r *evaluation) onInterrupt() (ended func()) {
+	end, said := make(chan struct{}), make(chan struct{})
+	all := eval.Results{Header: r.Header}.Missing()
+	stop := context.AfterFunc(r.cmd.Context(), func() {
+		defer close(said)
+		select {
+		case <-end:
+		case <-time.After(patience / 2):
+		}
+		answers := fmt.Sprintf("%d of %s", all-int(r.left.Load()), count(all, "answer"))
+		if r.log == nil {
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "interrupted: %s made, none is kept: --output FILE keeps them, and a run goes on there\n", answers)
+			return
+		}
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "interrupted: %s has %s: the same command goes on there, and generate evaluate --merge prints the figures so far\n", r.output, answers)
+	})
+	return func() {
+		close(end)
+		if !stop() {
+			<-said
+		}
+	}
 }
 
 // parseShard reads --shard.
@@ -202,6 +237,7 @@ func (r *evaluation) keep(a eval.Answer) error {
 		}
 	}
 	r.Answers = append(r.Answers, a)
+	r.left.Store(int64(r.Missing()))
 	return nil
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -115,6 +117,38 @@ func TestEvaluateKilled(t *testing.T) {
 	}
 	if read(t, path) != want {
 		t.Error("the file differs from that of an undisturbed run")
+	}
+}
+
+// Ctrl-C says what is kept and how to go on, and loses nothing.
+func TestEvaluateInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	path, rows := dir+"/answers", dir+"/rows.jsonl"
+	long := strings.Repeat("long ", 400)
+	write(t, rows, `{"input": "What?", "outputs": ["x"]}`+"\n"+`{"input": "`+long+`", "outputs": ["x"]}`+"\n"+`{"input": "And this?", "outputs": ["x"]}`+"\n")
+	args := []string{"evaluate", needle, "--tasks", rows, "--limit", "100", "--skip-bad", "--parents", "contiguous", "--budget", "8,16", "-n", "2"}
+	kept := append(slices.Clone(args), "-o", path)
+	interrupt := func(args []string) (string, int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stderr := &writer{then: func() error { cancel(); return nil }} // with the line about the second row
+		code := run(ctx, args, strings.NewReader(""), io.Discard, stderr)
+		return string(stderr.got), code
+	}
+	said, code := interrupt(kept)
+	if code != 130 || !strings.HasSuffix(said, "interrupted: "+path+" has 6 of 9 answers: the same command goes on there, and generate evaluate --merge prints the figures so far\n") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+	if n := strings.Count(read(t, path), "\n"); n != 5 {
+		t.Errorf("%d lines for a header, 3 answers and a row skipped", n)
+	}
+	whole := answer(t, "", args...)
+	if again := answer(t, "", kept...); again.out != whole.out || !strings.HasPrefix(again.errors, path+" has the answers to 2 of 3 prompts\n") {
+		t.Errorf("goes on with\n%s%s", again.errors, again.out)
+	}
+	said, code = interrupt(args)
+	if code != 130 || !strings.HasSuffix(said, "interrupted: 6 of 9 answers made, none is kept: --output FILE keeps them, and a run goes on there\n") {
+		t.Errorf("exit code %d, %s", code, said)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -11,13 +12,17 @@ import (
 )
 
 // terminal shows control characters, which names and texts of others can hold and
-// a terminal would obey, as JSON writes them. It keeps the first error.
+// a terminal would obey, as JSON writes them. It keeps the first error. Goroutines
+// may share it.
 type terminal struct {
-	to  io.Writer
-	err error
+	to   io.Writer
+	lock sync.Mutex
+	err  error
 }
 
 func (t *terminal) Write(p []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
 	_, err := t.to.Write(visible(p))
 	if t.err == nil {
 		t.err = err
