@@ -72,7 +72,6 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer page.Close()
 	if err := page.apart(c.results); err != nil {
 		return err
 	}
@@ -92,15 +91,20 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if c.report != "" {
 		p := m.page(result)
 		p.Curves = curves
-		if err := page.write(p.Write); err != nil {
-			return err
+		if err = page.write(p.Write); err == nil {
+			m.log.line("wrote %s", c.report)
 		}
-		m.log.line("wrote %s", c.report)
 	}
+	// A page that cannot be written does not take the figures with it.
+	return cmp.Or(err, c.show(cmd.OutOrStdout(), result))
+}
+
+// show prints the comparison.
+func (c *compareFlags) show(w io.Writer, result *compared) error {
 	if c.json {
-		return printJSON(cmd.OutOrStdout(), result)
+		return printJSON(w, result)
 	}
-	return result.print(cmd.OutOrStdout())
+	return result.print(w)
 }
 
 // load opens the model, makes the prompt and reads the weights. The caller closes

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -194,6 +195,26 @@ func TestCompareSeeds(t *testing.T) {
 	swapped := compare(t, append(args, "--a", "santapp", "--b", "dense", "--seeds", "3")...)
 	if len(swapped.Seeds) != 1 || !slices.Equal(swapped.A.TokenIDs, c.B.TokenIDs) || !slices.Equal(swapped.B.TokenIDs, c.A.TokenIDs) || swapped.Control == nil {
 		t.Errorf("%+v", swapped)
+	}
+}
+
+// While a comparison runs nothing lies beside its page, which a program that is
+// ended would leave; and where the page cannot be written in the end, the figures
+// are printed all the same.
+func TestCompareReportIsLost(t *testing.T) {
+	dir := t.TempDir() + "/pages"
+	write(t, dir+"/old.html", "")
+	var stdout bytes.Buffer
+	stderr := &writer{then: func() error {
+		if left, err := os.ReadDir(dir); err == nil && len(left) != 1 {
+			t.Errorf("while it runs there are %v", left)
+		}
+		return os.RemoveAll(dir)
+	}}
+	code := run(t.Context(), []string{"compare", tiny + "qwen2_tied_gqa", "--prompt-ids", "1,2,3", "-n", "2", "--control=false", "--report", dir + "/page.html"},
+		strings.NewReader(""), &stdout, stderr)
+	if code != 1 || !strings.Contains(stdout.String(), "Mean KLD") || !strings.Contains(string(stderr.got), "\ngenerate: --report: open "+dir+"/.page.html-") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.got)
 	}
 }
 

@@ -36,12 +36,10 @@ func readFile(path string, most int64) ([]byte, error) {
 
 // file is one that is written as a whole: what stood there before stays until
 // then, and where it cannot be written is known from the start.
-type file struct {
-	flag, path string
-	part       *os.File // beside it; nil for none
-}
+type file struct{ flag, path string }
 
-// newFile prepares a file that a flag names; without a path nothing.
+// newFile sees that a file that a flag names can be written; without a path it does
+// nothing.
 func newFile(flag, path string) (*file, error) {
 	f := &file{flag: flag, path: path}
 	if path == "" {
@@ -54,29 +52,42 @@ func newFile(flag, path string) (*file, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, usagef("%s: open %s: no such folder", flag, dir)
 	}
-	var err error
-	if f.part, err = os.CreateTemp(dir, "."+filepath.Base(path)+"-*"); err != nil {
+	part, err := f.beside()
+	if err != nil {
 		return nil, usagef("%s: %w", flag, err)
 	}
+	// A program that is ended before it writes leaves nothing behind.
+	part.Close()
+	os.Remove(part.Name())
 	return f, nil
+}
+
+// beside makes a file in the same folder.
+func (f *file) beside() (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
 }
 
 // write puts content in the file's place.
 func (f *file) write(content func(io.Writer) error) error {
-	err := content(f.part)
+	part, err := f.beside()
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.flag, err)
+	}
+	defer os.Remove(part.Name()) // which a rename has moved away
+	defer part.Close()
+	err = content(part)
 	if err == nil {
-		err = f.part.Chmod(0o644)
+		err = part.Chmod(0o644)
 	}
 	if err == nil {
-		err = f.part.Close()
+		err = part.Close()
 	}
 	if err == nil {
-		err = os.Rename(f.part.Name(), f.path)
+		err = os.Rename(part.Name(), f.path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.flag, err)
 	}
-	f.part = nil
 	return nil
 }
 
@@ -86,7 +97,6 @@ func writeFile(flag, path string, read []string, content func(io.Writer) error) 
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	if err := f.apart(read); err != nil {
 		return err
 	}
@@ -105,12 +115,4 @@ func (f *file) apart(read []string) error {
 		}
 	}
 	return nil
-}
-
-// Close removes what has not been put in its place.
-func (f *file) Close() {
-	if f.part != nil {
-		f.part.Close()
-		os.Remove(f.part.Name())
-	}
 }
