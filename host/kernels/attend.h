@@ -13,23 +13,19 @@
 #endif
 
 // The first n scores become weights exp(s − m), the others 0; m, l and acc are brought to the new
-// maximum.
+// maximum. A score that is NaN may be no maximum, but its weight is NaN, and so is l then.
 INLINE void weigh(float *s, long n, float *m, float *l, float *acc, long dv) {
   for (long i = n; i < BLOCK; i++) s[i] = -INFINITY;
   vf top = load(s);
   for (long i = VW; i < BLOCK; i += VW) top = vmax(load(s + i), top);
   float now = largest(top);
-  if (now == -INFINITY) {
-    memset(s, 0, BLOCK * sizeof *s);
-    return;
-  }
   if (now > *m) {
     float r = vexp(splat(*m - now))[0];
     *m = now;
     *l *= r;
     for (long i = 0; i < dv; i++) acc[i] *= r;
   } else {
-    now = *m;
+    now = *m == -INFINITY ? 0 : *m; // nothing yet, or nothing that is a number
   }
   vf mass = {};
   for (long i = 0; i < BLOCK; i += VW) {
@@ -290,12 +286,12 @@ void KERNEL(attend_join)(float *out, long ldoh, float *lse, const float *part, l
 }
 
 void KERNEL(merge)(float *dst, const float *a, float lse_a, const float *b, float lse_b, long n) {
-  float m = lse_a > lse_b ? lse_a : lse_b;
+  float m = lse_a > lse_b ? lse_a : lse_b; // a mass that is NaN makes the result NaN
   float wa = lse_a == -INFINITY ? 0 : expf(lse_a - m),
         wb = lse_b == -INFINITY ? 0 : expf(lse_b - m);
   float total = wa + wb;
   if (total > 0) wa /= total, wb /= total;
-  for (long i = 0; i < n; i++) dst[i] = (wa > 0 ? wa * a[i] : 0) + (wb > 0 ? wb * b[i] : 0);
+  for (long i = 0; i < n; i++) dst[i] = (wa == 0 ? 0 : wa * a[i]) + (wb == 0 ? 0 : wb * b[i]);
 }
 
 void KERNEL(route)(float *phi, long ldp, const float *q, long ldqh, const float *reps, long ldr,
