@@ -1,5 +1,7 @@
 package device
 
+import "fmt"
+
 // RowSets are problems of one size that are solved side by side: problem p has
 // the rows of the p-th [n, d] of the tensors, taken in order. Of a cache that
 // is every key head of every layer.
@@ -14,6 +16,17 @@ func (s RowSets) Problems() int {
 		}
 	}
 	return p
+}
+
+// Name says whose rows those of problem p are, for errors.
+func (s RowSets) Name(p int) string {
+	for _, t := range s {
+		if p < t.Shape[0] {
+			return fmt.Sprintf("%s, head %d", t.Name, p)
+		}
+		p -= t.Shape[0]
+	}
+	return "no head"
 }
 
 // SpreadArgs are the arguments of Ops.SpreadCenters.

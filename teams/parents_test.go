@@ -180,9 +180,9 @@ func TestGroupRefuses(t *testing.T) {
 		{Contiguous, device.RowSets{x}, Config{1, 0}, "--representatives 0"},
 		{Contiguous, nil, Config{4, 1}, "no rows"},
 		{Contiguous, device.RowSets{x.Slice(1, 0, 0)}, Config{4, 1}, "no rows"},
-		{Contiguous, device.RowSets{x}, Config{4, 1}, "contiguous teams: head 0, row 3 is not finite"},
+		{Contiguous, device.RowSets{x}, Config{4, 1}, "contiguous teams: keys, head 0: row 3 is not finite"},
 		{KMeans, device.RowSets{x}, Config{2, 1}, "kmeans teams: k-means: "},
-		{Segmented, device.RowSets{x}, Config{2, 1}, "segmented teams: head 0, row 3 is not finite"},
+		{Segmented, device.RowSets{x}, Config{2, 1}, "segmented teams: keys, head 0: row 3 is not finite"},
 		{Parents(9), device.RowSets{x}, Config{2, 1}, "Parents(9)"},
 	} {
 		if _, err := Group(context.Background(), dev, c.x, nil, c.kind, c.Config, nil); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -206,18 +206,18 @@ func (t *Teams) divide(x device.RowSets, parent *device.Tensor, parents, r int) 
 	if err != nil {
 		return err
 	}
-	return t.count(count)
+	return t.count(x, count)
 }
 
-// count reads how many teams there are.
-func (t *Teams) count(count *device.Tensor) error {
+// count reads how many teams there are of the rows x.
+func (t *Teams) count(x device.RowSets, count *device.Tensor) error {
 	teams, err := device.Read[int32](t.owned.Dev, count)
 	if err != nil {
 		return err
 	}
 	for h, n := range teams {
 		if n < 0 {
-			return fmt.Errorf("head %d, row %d is not finite: the checkpoint is damaged or its numbers overflow", h, -1-n)
+			return fmt.Errorf("%s: row %d is not finite: the checkpoint is damaged or its numbers overflow", x.Name(h), -1-n)
 		}
 		t.Count = append(t.Count, int(n))
 	}

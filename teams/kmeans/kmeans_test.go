@@ -242,7 +242,7 @@ func TestFitRefuses(t *testing.T) {
 		k    int
 		want string
 	}{
-		{with(float32(math.NaN())), 2, "head 0: squared distances sum to NaN: the checkpoint is damaged or its numbers overflow"},
+		{with(float32(math.NaN())), 2, "keys, head 0: squared distances sum to NaN: the checkpoint is damaged or its numbers overflow"},
 		{with(float32(math.Inf(-1))), 2, "the checkpoint is damaged"},
 		{with(1e30), 2, "head 0: squared distances sum to +Inf"},
 		{with(4), 0, "0 clusters of 3 rows"},
