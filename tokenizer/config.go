@@ -72,13 +72,13 @@ func readToken(raw json.RawMessage, ids map[string]int32) (t token, err error) {
 	if err := json.Unmarshal(raw, &t.text); err != nil {
 		var object struct{ Content string }
 		if err := json.Unmarshal(raw, &object); err != nil {
-			return t, errors.New("expected a text, an object with content, or null")
+			return t, errors.New("expected a text, an object with content, or null: download it again")
 		}
 		t.text = object.Content
 	}
 	id, ok := ids[t.text]
 	if !ok && t.text != "" {
-		return t, fmt.Errorf("%s is not in tokenizer.json", quoted(t.text))
+		return t, fmt.Errorf("%s is not in tokenizer.json: take both from one download", quoted(t.text))
 	}
 	t.id = id
 	return t, nil

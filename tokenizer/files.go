@@ -62,7 +62,7 @@ func parseJSON(name string, text []byte, into any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s is not JSON: byte %d: %w: download it again", name, syntax.Offset, err)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s: %s is %s, expected %s", name, cmp.Or(kind.Field, "the whole"), excerpt(kind.Value), expected(kind.Type.Kind()))
+		return fmt.Errorf("%s: %s is %s, expected %s: download it again", name, cmp.Or(kind.Field, "the whole"), excerpt(kind.Value), expected(kind.Type.Kind()))
 	}
 	return err
 }

@@ -47,12 +47,16 @@ func TestFilesOfTheWrongForm(t *testing.T) {
 	vocabulary := read(t, "../models/needle-qwen2/tokenizer.json")
 	long := "\x1b[2J" + strings.Repeat("x", 10000)
 	for _, c := range []struct{ name, text, want string }{
-		{"tokenizer.json", `[]`, "/tokenizer.json: the whole is array, expected an object"},
+		{"tokenizer.json", `[]`, "/tokenizer.json: the whole is array, expected an object: download it again"},
 		{"tokenizer.json", `{"model": {"vocab": {"a": "b"}}}`, "is string, expected a whole number"},
+		{"tokenizer.json", strings.Replace(vocabulary, `"merges": [`, `"merges": [7, `, 1), ": download it again"},
+		{"tokenizer.json", strings.Replace(vocabulary, `"vocab": {`, `"vocab": {"\u0000b": -2, "\u0000a": -1, `, 1), `/tokenizer.json: token "\x00a" has the id -1: `},
+		{"tokenizer.json", strings.NewReplacer(`"&":`, `"no &":`, `"'":`, `"no '":`).Replace(vocabulary), `no token '&' for the byte 26: text with it would be lost: download the file again`},
 		{"tokenizer.json", `{"model": `, "/tokenizer.json is not JSON: byte 10"},
 		{"tokenizer.json", `{"model": {"type": "` + long[4:] + `"}}`, "is not supported"},
 		{"tokenizer_config.json", `3`, "/tokenizer_config.json: the whole is number, expected an object"},
 		{"tokenizer_config.json", `{"eos_token": 7}`, "/tokenizer_config.json: eos_token: expected a text"},
+		{"tokenizer_config.json", `{"eos_token": "<none>"}`, `eos_token: "<none>" is not in tokenizer.json: take both from one download`},
 		{"tokenizer_config.json", `{"eos_token": "\u001b` + long[1:] + `"}`, `\x1b[2Jxxx`},
 		{"special_tokens_map.json", `[1]`, "/special_tokens_map.json: the whole is array, expected an object"},
 		{"chat_template.jinja", "ab\xff", "/chat_template.jinja is not UTF-8: byte 2 is 0xff"},

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,7 @@ func (s *spec) vocabulary() (vocabulary, error) {
 	var size int32
 	for piece, id := range v.ids {
 		if id < 0 || id > maxID || piece == "" {
-			return v, fmt.Errorf("token %s has the id %d: pieces are not empty and ids lie in 0..%d", quoted(piece), id, maxID)
+			return v, v.outside()
 		}
 		size = max(size, id+1)
 	}
@@ -66,6 +67,17 @@ func (s *spec) vocabulary() (vocabulary, error) {
 	return v, v.checkBytes(alphabet)
 }
 
+// outside says which token cannot be: the first, so that the message is always the
+// same.
+func (v *vocabulary) outside() error {
+	for _, piece := range slices.Sorted(maps.Keys(v.ids)) {
+		if id := v.ids[piece]; id < 0 || id > maxID || piece == "" {
+			return fmt.Errorf("token %s has the id %d: pieces are not empty and ids lie in 0..%d: download the file again", quoted(piece), id, maxID)
+		}
+	}
+	return nil
+}
+
 // shared says which id has two pieces: its text would depend on chance.
 func (v *vocabulary) shared() error {
 	owner := map[int32]string{}
@@ -81,12 +93,14 @@ func (v *vocabulary) shared() error {
 
 // checkBytes makes sure that each byte of UTF-8 text has a token: BPE silently drops what has none.
 func (v *vocabulary) checkBytes(alphabet map[rune]byte) error {
-	for letter, b := range alphabet {
+	letters := slices.SortedFunc(maps.Keys(alphabet), func(a, b rune) int { return cmp.Compare(alphabet[a], alphabet[b]) })
+	for _, letter := range letters {
+		b := alphabet[letter]
 		if b == 0xC0 || b == 0xC1 || b >= 0xF5 {
 			continue // never in UTF-8
 		}
 		if _, ok := v.ids[string(letter)]; !ok {
-			return fmt.Errorf("the vocabulary has no token %q for the byte %02X: text with it would be lost", letter, b)
+			return fmt.Errorf("the vocabulary has no token %q for the byte %02X: text with it would be lost: download the file again", letter, b)
 		}
 	}
 	return nil
