@@ -63,7 +63,7 @@ func TestOpenRefusesFile(t *testing.T) {
 		{"metadata not text", raw(`{"__metadata__":{"format":1}}`, 0),
 			`has a damaged header: "__metadata__": "format": 1 is not a string (near byte 27 of the JSON): download it again`},
 		{"metadata no object", raw(`{"__metadata__":null}`, 0),
-			`has a damaged header: "__metadata__": <nil> stands where { should (near byte 20 of the JSON): download it again`},
+			`has a damaged header: "__metadata__": null stands where { should (near byte 20 of the JSON): download it again`},
 		{"field twice", one(`"dtype":"U8","dtype":"F32","shape":[1],"data_offsets":[0,4]`, 4),
 			`has a damaged header: "a": the key "dtype" comes twice (near byte 26 of the JSON): download it again`},
 		{"field in capitals", one(`"DType":"U8","shape":[1],"data_offsets":[0,1]`, 1),

@@ -13,6 +13,9 @@ const mostShown = 200
 // where it holds what a terminal would act on.
 func shown(value any) string {
 	s := fmt.Sprint(value)
+	if value == nil {
+		s = "null" // as JSON has it
+	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return quoted(s)
 	}
