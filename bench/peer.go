@@ -69,8 +69,13 @@ func NewPeer(ctx context.Context, command string, log io.Writer, patience time.D
 		Peer     string
 		Backends []string
 	}
-	if err := p.answer(&hello); err != nil {
-		return nil, errors.Join(err, p.Close())
+	err = p.answer(&hello)
+	if err == nil && len(hello.Backends) == 0 {
+		err = p.giveUp(errors.New("its first line names no backends"))
+	}
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("%w (%v)", err, p.cmd.ProcessState)
 	}
 	p.Name, p.Backends = hello.Peer, hello.Backends
 	return p, nil
@@ -105,6 +110,7 @@ func (p *Peer) Ask(r Request) ([]time.Duration, error) {
 // kill ends the program and what it started.
 func (p *Peer) kill() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
+// answer reads a line. A program that fails is ended.
 func (p *Peer) answer(into any) error {
 	late := time.AfterFunc(p.patience, func() { p.kill() })
 	found := p.out.Scan()
@@ -119,12 +125,18 @@ func (p *Peer) answer(into any) error {
 		case err == nil:
 			err = errors.New("it ended without an answer")
 		}
-		return fmt.Errorf("peer: %w", err)
+		return p.giveUp(err)
 	}
 	if err := json.Unmarshal(p.out.Bytes(), into); err != nil {
-		return fmt.Errorf("peer: %q is not an answer: %w", p.out.Text(), err)
+		return p.giveUp(fmt.Errorf("%.200q is not an answer: %w", p.out.Text(), err))
 	}
 	return nil
+}
+
+// giveUp ends a program that may go on for ever, and says why.
+func (p *Peer) giveUp(why error) error {
+	p.kill()
+	return fmt.Errorf("peer: %w", why)
 }
 
 // Close ends the program by closing its input, or by force when it takes longer

@@ -42,8 +42,11 @@ func TestPeer(t *testing.T) {
 // A program that ends, or says something else, is an error that says so.
 func TestPeerRefused(t *testing.T) {
 	for command, want := range map[string]string{
-		"exit 3":                    "peer: it ended without an answer",
-		"echo hello":                `peer: "hello" is not an answer`,
+		"exit 3":                    "peer: it ended without an answer (exit status 3)",
+		"echo hello; cat":           `peer: "hello" is not an answer`,
+		"yes":                       `peer: "y" is not an answer`,
+		hello + "yes":               `peer: "y" is not an answer`,
+		"echo '{}'":                 "peer: its first line names no backends",
 		"no-such-program-anywhere":  "peer: it ended without an answer",
 		hello + "read line; exit 0": "peer: it ended without an answer",
 	} {
