@@ -98,7 +98,7 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked stri
 func validUTF8(messages []Message, o ChatOptions) error {
 	check := func(text, what string, args ...any) error {
 		if at := invalidUTF8(text); at >= 0 {
-			return fmt.Errorf("%s is not UTF-8: byte %d is %#02x", fmt.Sprintf(what, args...), at, text[at])
+			return fmt.Errorf("%s is not UTF-8: byte %d is %#02x: convert it", fmt.Sprintf(what, args...), at, text[at])
 		}
 		return nil
 	}

@@ -23,7 +23,7 @@ type EncodeOptions struct {
 // repaired or cut; so are more than 64 MiB of text, or a run of more than 1 MiB of white space. NUL bytes are kept; should a tokenizer.json make that impossible they are refused alike.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
 	if at := invalidUTF8(text); at >= 0 {
-		return nil, fmt.Errorf("text is not UTF-8: byte %d is %#02x", at, text[at])
+		return nil, fmt.Errorf("text is not UTF-8: byte %d is %#02x: convert it", at, text[at])
 	}
 	byConfig := t.config.addBOS != nil || t.config.addEOS != nil
 	ids, err := t.encode(text, o.ControlAsText, o.AddSpecial && !byConfig)

@@ -19,8 +19,11 @@ func (d *diagnoseFlags) printTables(w io.Writer, o *opened, found []*diagnosis) 
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s, %s, %s of at most %d tokens, task seed %d, %.1f steps of exact decoding each\n\n",
-			o.title(), f.task, count(len(f.Task), "prompt"), f.limit, d.taskSeed, f.Steps())
+		prompts := count(len(f.Task), "prompt")
+		if f.limit > 0 {
+			prompts += fmt.Sprintf(" of at most %s, task seed %d", count(f.limit, "token"), d.taskSeed)
+		}
+		fmt.Fprintf(w, "%s, %s, %s, %.1f steps of exact decoding each\n\n", o.title(), f.task, prompts, f.Steps())
 		for _, print := range []func(io.Writer, *diagnosis) error{printRoutings, printWindows, printCompact, printJensen} {
 			if err := print(w, f); err != nil {
 				return err

@@ -46,7 +46,7 @@ func fromEnvironment(flags *pflag.FlagSet, args []string) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("%s=%q: want %s", name, value, wanted(f))
+			first = usagef("%s=%q: %s", name, value, amiss(f, err))
 			return
 		}
 		first = flags.SetAnnotation(f.Name, setByVariable, nil)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -115,7 +116,7 @@ func (r *generationReport) print(w io.Writer) {
 	fmt.Fprintf(w, "sampling     temperature %g (%s), top-k %d (%s), top-p %g (%s), min-p %g (%s), repetition penalty %g (%s)\n",
 		r.Sampling.Temperature, r.Sampling.Origin["temperature"], r.Sampling.TopK, r.Sampling.Origin["top_k"], r.Sampling.TopP, r.Sampling.Origin["top_p"],
 		r.Sampling.MinP, r.Sampling.Origin["min_p"], r.Sampling.Repetition, r.Sampling.Origin["repetition_penalty"])
-	fmt.Fprintf(w, "finish       %s\n", r.FinishReason)
+	fmt.Fprintf(w, "finish       %s\n", cmp.Or(r.FinishReason, "cut short"))
 }
 
 func perSecond(n int, ms float64) float64 {

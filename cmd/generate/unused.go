@@ -30,7 +30,7 @@ func (a attentionFlags) uses(flag string) bool {
 
 // noteUnused says, once, which flags of attention on the command line mean
 // nothing to the methods or the model. All of them change nothing.
-func (l *loaded) noteUnused(w io.Writer, f *pflag.FlagSet, methods ...attentionFlags) {
+func (o *opened) noteUnused(w io.Writer, f *pflag.FlagSet, methods ...attentionFlags) {
 	var names []string
 	for _, m := range methods {
 		if !slices.Contains(names, m.name) {
@@ -38,7 +38,10 @@ func (l *loaded) noteUnused(w io.Writer, f *pflag.FlagSet, methods ...attentionF
 		}
 	}
 	grouped := slices.ContainsFunc(methods, attentionFlags.groupsKeys)
-	if grouped && l.specs[0].ClusterDim == 0 && onCommandLine(f, "cluster") {
+	if onCommandLine(f, "revision") && o.Name == o.Dir {
+		fmt.Fprintf(w, "--revision is not used: %s is a folder\n", o.Name)
+	}
+	if grouped && o.specs[0].ClusterDim == 0 && onCommandLine(f, "cluster") {
 		fmt.Fprintln(w, "--cluster is not used: it is for latent caches (DeepSeek-V2), and this model has none")
 	}
 	idle := typed(f, func(flag string) bool {

@@ -18,7 +18,7 @@ func TestUnusedSettings(t *testing.T) {
 		want string
 	}{
 		{append(ids, qwen, "--attention", "dense", "--budget", "64", "--parents", "contiguous"), "dense attention does not use --budget, --parents\n"},
-		{append(ids, qwen, "--attention", "dense"), ""},
+		{append(ids, qwen, "--attention", "dense", "--revision", "v1"), "--revision is not used: " + qwen + " is a folder\n"},
 		{append(ids, qwen, "--budget", "64", "--representatives", "2", "--reps", "fp8", "--dense-layers", "0"), ""},
 		{append(ids, qwen, "--draw", "systematic", "--block", "4"), "santapp attention does not use --draw, --block\n"},
 		{append(ids, qwen, "--attention", "oracle", "--reps", "fp8", "--attention-seed", "1"), "oracle attention does not use --reps\n"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	switch {
 	case errors.As(err, &invalid):
-		return usagef("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid.GetFlag()))
+		return usagef("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), amiss(invalid.GetFlag(), err))
 	case errors.As(err, &missing):
 		return usagef("--%s needs a value: %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
 	case errors.As(err, &unknown):
@@ -131,6 +132,14 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// amiss says what is wrong with a flag's value.
+func amiss(f *pflag.Flag, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return "it is out of range"
+	}
+	return "want " + wanted(f)
 }
 
 // wanted says what a flag takes.
