@@ -233,7 +233,7 @@ func (r *evaluation) held(n int) bool {
 func (r *evaluation) keep(a eval.Answer) error {
 	if r.log != nil {
 		if err := r.log.Append(a); err != nil {
-			return fmt.Errorf("--output: %w", err)
+			return fmt.Errorf("--output: %w: the answers before it are kept: make room, and give the same command again", err)
 		}
 	}
 	r.Answers = append(r.Answers, a)
