@@ -53,10 +53,12 @@ func TestDeviceGoldenLatent(t *testing.T) {
 			attentiontest.Check(t, err)
 			out, err := device.Read[float32](dev, l.Out)
 			attentiontest.Check(t, err)
+			keys, latent := latentKeys(f)
 			for h := range c.Heads {
+				off := attentiontest.NewRounding(absorbed(f, h), keys, latent, c.Scale, largestBias(f, h, c.N))
 				m := s.Phi.Shape[2]
-				golden.Near(t, fmt.Sprintf("q%d.phi", h), golden.Float64s(phi[h*m:(h+1)*m]), f.Floats(fmt.Sprintf("q%d.phi", h)), 2e-4)
-				golden.Near(t, fmt.Sprintf("q%d.out_latent", h), golden.Float64s(out[h*c.Latent:(h+1)*c.Latent]), f.Floats(fmt.Sprintf("q%d.out_latent", h)), 2e-4)
+				golden.Near(t, fmt.Sprintf("q%d.phi", h), golden.Float64s(phi[h*m:(h+1)*m]), f.Floats(fmt.Sprintf("q%d.phi", h)), off.Score)
+				golden.Near(t, fmt.Sprintf("q%d.out_latent", h), golden.Float64s(out[h*c.Latent:(h+1)*c.Latent]), f.Floats(fmt.Sprintf("q%d.out_latent", h)), off.Output)
 			}
 		})
 	}
@@ -117,7 +119,7 @@ func checkDraw(t *testing.T, f *golden.File, c goldenCase, l *attentiontest.Laye
 	for h := range c.Heads {
 		name := func(s string) string { return fmt.Sprintf("q%d.%s", h, s) }
 		want, noise := f.Floats(name("phi")), f.Floats(name("gumbel"))
-		golden.Near(t, name("phi"), golden.Float64s(got[h*most:h*most+len(want)]), want, tolerance(c)*scaleOf(want))
+		golden.Near(t, name("phi"), golden.Float64s(got[h*most:h*most+len(want)]), want, rounding(f, c, h).Score)
 		for g := range want {
 			shifted[h*most+g] = float32(want[g] + noise[g] - device.TeamGumbel([2]uint32{}, g, h, 0, int(position(t, l))))
 		}
@@ -158,9 +160,9 @@ func checkRead(t *testing.T, f *golden.File, c goldenCase, l *attentiontest.Laye
 	lse, err := device.Read[float32](l.Dev, s.Prompt.LSE)
 	attentiontest.Check(t, err)
 	for h := range c.Heads {
-		want := f.Floats(fmt.Sprintf("q%d.out", h))
-		golden.Near(t, fmt.Sprintf("q%d.out", h), golden.Float64s(out[h*c.DV:(h+1)*c.DV]), want, tolerance(c))
-		golden.Near(t, fmt.Sprintf("q%d.lse", h), []float64{float64(lse[h])}, f.Floats(fmt.Sprintf("q%d.lse", h))[1:2], tolerance(c))
+		off := rounding(f, c, h)
+		golden.Near(t, fmt.Sprintf("q%d.out", h), golden.Float64s(out[h*c.DV:(h+1)*c.DV]), f.Floats(fmt.Sprintf("q%d.out", h)), off.Output)
+		golden.Near(t, fmt.Sprintf("q%d.lse", h), []float64{float64(lse[h])}, f.Floats(fmt.Sprintf("q%d.lse", h))[1:2], off.Mass)
 	}
 	rows, err := device.Read[int64](l.Dev, s.Counters())
 	attentiontest.Check(t, err)
@@ -173,22 +175,20 @@ func checkRead(t *testing.T, f *golden.File, c goldenCase, l *attentiontest.Laye
 	}
 }
 
-// tolerance is what the goldens state for float32.
-func tolerance(c goldenCase) float64 {
-	if c.Case == "huge_logits" {
-		return 5e-3
-	}
-	return 2e-4
+// rounding is that of a query head of a case.
+func rounding(f *golden.File, c goldenCase, h int) attentiontest.Rounding {
+	kv := h / (c.Heads / c.KVHeads)
+	return attentiontest.NewRounding(f.Rows("Q")[h], f.Rows("K", kv), f.Rows("V", kv), c.Scale, largestBias(f, h, c.N))
 }
 
-// scaleOf relaxes an absolute tolerance for values far above 1, which carry a
-// relative rounding error.
-func scaleOf(x []float64) float64 {
-	m := 1.0
-	for _, v := range x {
-		m = math.Max(m, math.Abs(v))
+// largestBias is the largest of what is added to scores: the ln c of a head, and ln n,
+// which is at most that of all rows.
+func largestBias(f *golden.File, h, rows int) float64 {
+	bias := math.Log(float64(rows))
+	for _, c := range f.Floats(fmt.Sprintf("q%d.log_c", h)) {
+		bias = max(bias, math.Abs(c))
 	}
-	return m
+	return bias
 }
 
 func position(t testing.TB, l *attentiontest.Layer) int32 {

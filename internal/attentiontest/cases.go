@@ -6,6 +6,8 @@ import (
 
 	"blitzen/device"
 	"blitzen/internal/golden"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Case is a layer with the arrays that it was filled with.
@@ -58,6 +60,31 @@ func Reach(q []float64, keys [][]float64, scale float64) float64 {
 		reach = max(reach, sum)
 	}
 	return reach
+}
+
+// Rounding is how far float32 may take attention of a query over rows from
+// float64.
+type Rounding struct {
+	Score  float64 // of a score with its bias
+	Mass   float64 // of the log mass
+	Output float64 // of a number of the output
+}
+
+// NewRounding derives it as device/devicetest does for Attend: a score has the
+// error e = 8u·(1 + scale·|q|·|k| + |bias|), u = 2⁻²⁴, and so have the logarithms of a
+// weight and of the sum of weights, which take the output 2e of the largest value
+// along; n terms add 8u·√n. bias is the largest of ln n or ln c.
+func NewRounding(q []float64, keys, values [][]float64, scale, bias float64) Rounding {
+	const step = 8 * 0x1p-24
+	key, value := 0.0, 0.0
+	for _, k := range keys {
+		key = max(key, floats.Norm(k, 2))
+	}
+	for _, v := range values {
+		value = max(value, floats.Norm(v, math.Inf(1)))
+	}
+	e, sum := step*(1+scale*floats.Norm(q, 2)*key+bias), step*math.Sqrt(float64(len(keys)))
+	return Rounding{Score: e, Mass: e + sum, Output: value * (2*e + sum)}
 }
 
 // CheckScores has the groups scored on the device and compares the scores of
