@@ -10,12 +10,12 @@ import (
 	"blitzen/internal/golden"
 	"blitzen/internal/modeltest"
 	"blitzen/kvcache"
+	"blitzen/model"
 )
 
 // The queries kept must be those of the last tokens, in whatever chunks the
 // prompt is read, and the last of them the query that the first decode step asks
-// again. Other chunks add in another order: queries differ by less than 1e-4 of
-// the largest, as the logits behind them do (TestBudgetCoversAll).
+// again. Other chunks add in another order.
 func TestProbes(t *testing.T) {
 	const n, probes = 60, 16
 	dev := modeltest.Host(t)
@@ -36,7 +36,7 @@ func TestProbes(t *testing.T) {
 	want := read(64)
 	for _, chunk := range []int{7, 25, 59} {
 		for i, q := range read(chunk) {
-			near(t, q, want[i])
+			near(t, m, q, want[i])
 		}
 	}
 	s := open(t, dev, m, n, n+2, decode.Options{})
@@ -53,14 +53,14 @@ func TestProbes(t *testing.T) {
 	for i := range want {
 		got, err := device.ReadFloats(dev, last.Queries.Index(0, i))
 		modeltest.Check(t, err)
-		near(t, got, want[i][len(want[i])-len(got):])
+		near(t, m, got, want[i][len(want[i])-len(got):])
 	}
 }
 
-func near(t *testing.T, got, want []float32) {
+func near(t *testing.T, m model.Model, got, want []float32) {
 	t.Helper()
 	queries := golden.Float64s(want)
-	golden.Near(t, "queries", golden.Float64s(got), queries, 1e-4*modeltest.Largest(queries))
+	golden.Near(t, "queries", golden.Float64s(got), queries, modeltest.Rounding(m, modeltest.Terms, queries))
 }
 
 // A prompt shorter than the probes keeps all its queries.

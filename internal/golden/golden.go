@@ -164,7 +164,7 @@ func Near(t testing.TB, what string, got, want []float64, tolerance float64) {
 			worst, at = d, i
 		}
 	}
-	if worst > tolerance {
+	if !(worst <= tolerance) {
 		t.Errorf("%s: element %d is %v, want %v: off by %.3g, tolerance %.3g (cosine %.9f)", what, at, got[at], want[at], worst, tolerance, Cosine(got, want))
 	}
 }

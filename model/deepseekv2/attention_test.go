@@ -41,8 +41,7 @@ func run(t *testing.T, dev device.Device, m *Model, ids []int32, p modeltest.Pre
 	return logits, w.heads
 }
 
-// Both forms are the same sums in another order: equal to 1e-4 of the largest
-// logit in float32.
+// Both forms are the same sums in another order.
 func TestFormsAgree(t *testing.T) {
 	for _, name := range []string{"dsv2_lite", "dsv2_group", "dsv2_norm_norope"} {
 		dir := "../../testdata/models/" + name
@@ -56,7 +55,7 @@ func TestFormsAgree(t *testing.T) {
 		for _, chunk := range []int{64, 70, 100, 200} {
 			whole := len(ids) / chunk * chunk // the rest is short, and absorbed
 			got, heads := run(t, dev, m, ids, modeltest.Prefill{Chunk: chunk})
-			golden.Near(t, name, got, want, 1e-4*modeltest.Largest(want))
+			golden.Near(t, name, got, want, modeltest.Rounding(m, modeltest.Terms, want))
 			if calls := whole / chunk * m.cfg.Layers; !allAre(heads[:calls], m.cfg.Heads) || !allAre(heads[calls:], 1) {
 				t.Errorf("%s in chunks of %d: the key heads are %v", name, chunk, heads)
 			}
@@ -74,7 +73,7 @@ func TestExpandInPasses(t *testing.T) {
 	for _, c := range []struct{ fit, heads, calls int }{{4, 4, 1}, {3, 2, 2}, {2, 2, 2}, {1, 1, 4}, {0, 1, 1}} {
 		m.expanded = whole.Slice(0, 0, c.fit*200*m.cfg.headWidth()+5)
 		got, heads := run(t, dev, m, ids, modeltest.Prefill{Chunk: 200})
-		golden.Near(t, "logits", got, want, 1e-4*modeltest.Largest(want))
+		golden.Near(t, "logits", got, want, modeltest.Rounding(m, modeltest.Terms, want))
 		if len(heads) != c.calls*m.cfg.Layers || !allAre(heads, c.heads) {
 			t.Errorf("%d heads fit: got calls of %v heads, want %d of %d a layer", c.fit, heads, c.calls, c.heads)
 		}
@@ -89,7 +88,7 @@ func TestManyRows(t *testing.T) {
 	want, _ := run(t, dev, m, ids, modeltest.Prefill{Chunk: 2200, HideRows: true})
 	for _, chunk := range []int{2200, 2049, 333} {
 		got, _ := run(t, dev, m, ids, modeltest.Prefill{Chunk: chunk})
-		golden.Near(t, "logits", got, want, 1e-4*modeltest.Largest(want))
+		golden.Near(t, "logits", got, want, modeltest.Rounding(m, len(ids), want))
 	}
 }
 

@@ -48,10 +48,10 @@ func TestGolden(t *testing.T) {
 					name := func(s string) string { return fmt.Sprintf("p%d.%s", p, s) }
 					ids := f.Int32s(name("input_ids"))
 					logits, tapped := modeltest.Prefill{Chunk: 256}.Run(t, dev, m, ids)
-					golden.Near(t, name("logits_last"), logits, f.Floats(name("logits_last")), modeltest.Tolerance)
+					golden.Near(t, name("logits_last"), logits, f.Floats(name("logits_last")), modeltest.Rounding(m, modeltest.Terms, logits))
 					if f.Has(name("hidden_states")) {
 						modeltest.CheckHidden(t, m, f, name("hidden_states"), tapped)
-						checkExperts(t, f, name("moe"), tapped)
+						checkExperts(t, m, f, name("moe"), tapped)
 					}
 					modeltest.CheckGreedy(t, dev, m, ids, f.Int32s(name("greedy")))
 				}
@@ -63,14 +63,14 @@ func TestGolden(t *testing.T) {
 // checkExperts compares, for every token and MoE layer, which experts it went
 // to and with which weights; their order is free. Every checkpoint here has one
 // dense layer before those with experts.
-func checkExperts(t *testing.T, f *golden.File, name string, tapped map[string][]float64) {
+func checkExperts(t *testing.T, m model.Model, f *golden.File, name string, tapped map[string][]float64) {
 	t.Helper()
 	for l := 0; f.Has(fmt.Sprintf("%s%d.expert_ids", name, l)); l++ {
 		where, tap := fmt.Sprintf("%s%d.expert_", name, l), fmt.Sprintf("layer.%d.expert_", l+1)
 		k := f.Shape(where + "ids")[1]
 		got := byExpert(k, tapped[tap+"ids"], tapped[tap+"weights"])
 		want := byExpert(k, f.Int32s(where+"ids"), f.Floats(where+"weights"))
-		golden.Near(t, where+"weights by expert", got, want, modeltest.Tolerance)
+		golden.Near(t, where+"weights by expert", got, want, modeltest.Rounding(m, modeltest.Terms, f.Floats(where+"weights")))
 	}
 }
 
@@ -92,6 +92,12 @@ func byExpert[T int32 | float64](k int, ids []T, weights []float64) []float64 {
 // the tolerance that its goldens state for float32, and what follows.
 func TestNeedle(t *testing.T) {
 	f := golden.Open(t, "../../testdata/needle-dsv2/golden.safetensors")
+	var stated struct {
+		Tolerance struct {
+			Logits float64 `json:"logits_abs"`
+		}
+	}
+	golden.JSON(t, "../../testdata/needle-dsv2/prompts.json", &stated)
 	dev := modeltest.Host(t)
 	m := load(t, dev, needle, config(t, needle, "config.json"), 512)
 	for p := range 5 {
@@ -109,7 +115,7 @@ func TestNeedle(t *testing.T) {
 			if i == 0 {
 				logits, err := s.Logits()
 				modeltest.Check(t, err)
-				golden.Near(t, name("logits_last"), golden.Float64s(logits), f.Floats(name("logits_last")), 2e-3)
+				golden.Near(t, name("logits_last"), golden.Float64s(logits), f.Floats(name("logits_last")), stated.Tolerance.Logits)
 			}
 		}
 	}
@@ -123,11 +129,11 @@ func TestReference(t *testing.T) {
 		m := load(t, dev, dir, config(t, dir, "config.json"), 64)
 		ids := f.Int32s("p1.input_ids")
 		logits, _ := modeltest.Prefill{Chunk: 64}.Run(t, dev, m, ids)
-		golden.Near(t, dir, logits, f.Floats("p1.logits_last"), modeltest.Tolerance)
+		golden.Near(t, dir, logits, f.Floats("p1.logits_last"), modeltest.Rounding(m, modeltest.Terms, logits))
 		ids = f.Int32s("p2.input_ids")[:64] // enough to be expanded
 		whole, _ := modeltest.Prefill{Chunk: 64}.Run(t, dev, m, ids)
 		absorbed, _ := modeltest.Prefill{Chunk: 64, HideRows: true}.Run(t, dev, m, ids)
-		golden.Near(t, dir, absorbed, whole, 1e-4*modeltest.Largest(whole))
+		golden.Near(t, dir, absorbed, whole, modeltest.Rounding(m, modeltest.Terms, whole))
 	}
 }
 
@@ -141,7 +147,7 @@ func TestChunks(t *testing.T) {
 		whole, _ := modeltest.Prefill{Chunk: 512}.Run(t, dev, m, ids)
 		for _, chunk := range []int{1, 7, 64} {
 			logits, _ := modeltest.Prefill{Chunk: chunk}.Run(t, dev, m, ids)
-			golden.Near(t, fmt.Sprintf("%s in chunks of %d", dir, chunk), logits, whole, 1e-4*modeltest.Largest(whole))
+			golden.Near(t, fmt.Sprintf("%s in chunks of %d", dir, chunk), logits, whole, modeltest.Rounding(m, modeltest.Terms, whole))
 		}
 	}
 }

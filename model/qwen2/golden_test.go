@@ -38,7 +38,7 @@ func TestGolden(t *testing.T) {
 				name := func(s string) string { return fmt.Sprintf("%sp%d.%s", c.prefix, p, s) }
 				ids := f.Int32s(name("input_ids"))
 				logits, tapped := modeltest.Prefill{Chunk: 256}.Run(t, dev, m, ids)
-				golden.Near(t, name("logits_last"), logits, f.Floats(name("logits_last")), modeltest.Tolerance)
+				golden.Near(t, name("logits_last"), logits, f.Floats(name("logits_last")), modeltest.Rounding(m, modeltest.Terms, logits))
 				if f.Has(name("hidden_states")) {
 					modeltest.CheckHidden(t, m, f, name("hidden_states"), tapped)
 				}
@@ -57,7 +57,7 @@ func TestChunks(t *testing.T) {
 	whole, _ := modeltest.Prefill{Chunk: len(ids)}.Run(t, dev, m, ids)
 	for _, chunk := range []int{1, 7, 512} {
 		logits, _ := modeltest.Prefill{Chunk: chunk}.Run(t, dev, m, ids)
-		golden.Near(t, fmt.Sprintf("chunks of %d", chunk), logits, whole, 1e-4*modeltest.Largest(whole))
+		golden.Near(t, fmt.Sprintf("chunks of %d", chunk), logits, whole, modeltest.Rounding(m, modeltest.Terms, whole))
 	}
 }
 
