@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -147,45 +146,6 @@ func dataOf(t *testing.T, root *html.Node) (d read) {
 	return d
 }
 
-// The script gets every token as it is, and numbers as near as a byte holds
-// them: half a step of a share is 1/510; half a step of the mass's 254 over four
-// decades is a factor of exp(ln(1e4)/508).
-func TestData(t *testing.T) {
-	p := full()
-	root, _ := render(t, p)
-	d := dataOf(t, root)
-	if len(d.Tokens) != len(hostile) || !slices.Equal(d.Map.Tokens, hostile) || d.Map.Layers != 3 {
-		t.Fatalf("%+v", d)
-	}
-	for i, token := range d.Tokens {
-		if token.Text != hostile[i] || !strings.HasPrefix(token.Says, "KLD ") {
-			t.Errorf("token %d: %+v", i, token)
-		}
-	}
-	mass, err := base64.StdEncoding.DecodeString(d.Map.Mass)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads, err := base64.StdEncoding.DecodeString(d.Map.Reads)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := len(hostile)
-	half := math.Exp(math.Log(1e4)/508) + 1e-9
-	for layer := range p.Map.Mass {
-		for token, want := range p.Map.Mass[layer] {
-			b := mass[layer*n+token]
-			got := d.Map.Floor * math.Pow(d.Map.Top/d.Map.Floor, (float64(b)-1)/254)
-			if want <= d.Map.Floor != (b == 0) || b > 0 && (got/want > half || want/got > half) {
-				t.Errorf("mass %v is stored as %d, %v", want, b, got)
-			}
-			if got, want := float64(reads[layer*n+token])/255, p.Map.Reads[layer][token]; math.Abs(got-want) > 1.0/510+1e-9 {
-				t.Errorf("reads %v are stored as %v", want, got)
-			}
-		}
-	}
-}
-
 // Ids are unique and what refers to them finds them; everything that shows
 // something on hover can be reached by keys and is in a table.
 func TestStructure(t *testing.T) {
@@ -279,79 +239,5 @@ func TestSize(t *testing.T) {
 	_, source := render(t, &Page{Title: "large", Map: m})
 	if len(source) > 450_000 {
 		t.Errorf("%d bytes", len(source))
-	}
-}
-
-// Labels cover neither marks nor each other, and one that is alone is shown.
-func TestLabels(t *testing.T) {
-	crowded := Curve{Series: []Series{{Name: "a"}, {Name: "b"}}}
-	for i := range 40 {
-		p := Point{Short: fmt.Sprint(128 << (i % 4)), X: float64(i % 7), Y: float64(i * i % 11)}
-		crowded.Series[i%2].Points = append(crowded.Series[i%2].Points, p)
-	}
-	crowded.Series[0].Points = append(crowded.Series[0].Points, Point{Short: "alone", X: 60, Y: 5})
-	v := crowded.view(0)
-	var boxes []box
-	shown := 0
-	for _, s := range v.Series {
-		for _, p := range s.Points {
-			boxes = append(boxes, box{p.X - markRoom, p.X + markRoom, p.Y - markRoom, p.Y + markRoom})
-		}
-	}
-	marks := len(boxes)
-	for _, s := range v.Series {
-		for _, p := range s.Points {
-			if p.Short == "alone" && !p.Label.Shown {
-				t.Error("there is room for a label that is not shown")
-			}
-			if p.Label.Shown {
-				shown++
-				boxes = append(boxes, box{p.Label.X, p.Label.X + float64(charWidth*len(p.Short)), p.Label.Y + 2 - charHeight, p.Label.Y + 2})
-			}
-		}
-	}
-	for i := marks; i < len(boxes); i++ {
-		for j := range i {
-			if boxes[i].meets(boxes[j]) {
-				t.Errorf("label %d covers %d: %v, %v", i, j, boxes[i], boxes[j])
-			}
-		}
-	}
-	if shown == 0 || shown == marks {
-		t.Errorf("%d of %d labels: the test shows nothing", shown, marks)
-	}
-}
-
-// Series are told apart by colour or marker, however many there are, and none
-// looks like the reference.
-func TestStyles(t *testing.T) {
-	seen := map[string]bool{}
-	for n := range seriesColours {
-		if !strings.Contains(pageCSS, fmt.Sprintf(".s%d {", n)) {
-			t.Errorf("the style sheet has no colour for series %d", n)
-		}
-	}
-	for n := range 24 {
-		class, marker := style(n)
-		if seen[class+marker] || marker == markers[0] {
-			t.Errorf("series %d looks like another", n)
-		}
-		seen[class+marker] = true
-	}
-}
-
-// Two layers and three tokens, by hand.
-func TestMapTables(t *testing.T) {
-	m := &Map{Tokens: []string{"a", "b\n", "c"}, Mass: [][]float64{{0.1, 0.5, 0.2}, {0.3, 0.3, 0.2}}, Reads: [][]float64{{1, 0.5, 0}, {1, 1, 1}}, Errors: []float64{0.25, 0}}
-	got := m.tables()
-	layers := [][]string{{"0", "80.0", "50.0", "43.8", "25.00"}, {"1", "80.0", "100.0", "100.0", "0.00"}}
-	tokens := [][]string{{"1", `"b\n"`, "40.000", "75.0", "12.500"}, {"0", `"a"`, "20.000", "100.0", "0.000"}, {"2", `"c"`, "20.000", "50.0", "10.000"}}
-	if fmt.Sprint(got.Layers.Rows) != fmt.Sprint(layers) || fmt.Sprint(got.Tokens.Rows) != fmt.Sprint(tokens) {
-		t.Errorf("%v\n%v", got.Layers.Rows, got.Tokens.Rows)
-	}
-	for _, table := range []Table{got.Layers, got.Tokens} {
-		if len(table.Head) != len(table.Rows[0]) {
-			t.Errorf("%d heads for %d cells", len(table.Head), len(table.Rows[0]))
-		}
 	}
 }
