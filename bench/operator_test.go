@@ -108,17 +108,25 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// wider asks for an operator over 70 rows, twice as wide as those captured.
+func wider(c *Source, latent bool) OperatorConfig {
+	s := Shape{Heads: 4, KeyHeads: 2, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim}
+	if latent {
+		s.Heads, s.KeyHeads, s.Latent = 6, 1, true
+	}
+	return OperatorConfig{
+		Shape: s, Rows: 70, Suffix: 5,
+		Teams: santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.Contiguous},
+	}
+}
+
 // The operator computes attention: with every team drawn the sampled one is the
 // dense one, and it reads every row once.
 func TestOperator(t *testing.T) {
 	for _, latent := range []bool{false, true} {
 		c, _ := captured(t, latent, 40)
 		dev := c.dev
-		cfg := OperatorConfig{Shape: Shape{Heads: 4, KeyHeads: 2, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim}, Rows: 70, Suffix: 5}
-		if latent {
-			cfg.Shape = Shape{Heads: 6, KeyHeads: 1, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim, Latent: true}
-		}
-		cfg.Teams = santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.Contiguous}
+		cfg := wider(c, latent)
 		o, err := c.Operator(context.Background(), cfg, 3)
 		modeltest.Check(t, err)
 		defer o.Close()
@@ -154,11 +162,7 @@ func TestOperator(t *testing.T) {
 func TestOperatorHalf(t *testing.T) {
 	for _, latent := range []bool{false, true} {
 		c, _ := captured(t, latent, 40)
-		cfg := OperatorConfig{Shape: Shape{Heads: 4, KeyHeads: 2, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim}, Rows: 70, Suffix: 5}
-		if latent {
-			cfg.Shape = Shape{Heads: 6, KeyHeads: 1, KeyDim: 2 * c.spec.KeyDim, ValueDim: 2 * c.spec.ValueDim, Latent: true}
-		}
-		cfg.Teams = santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.Contiguous}
+		cfg := wider(c, latent)
 		wide, err := c.Operator(t.Context(), cfg, 1)
 		modeltest.Check(t, err)
 		defer wide.Close()

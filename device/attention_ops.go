@@ -35,12 +35,7 @@ func (o *Ops) PermuteRows(t, order *Tensor, inverse bool, within int) {
 // capacity. A HeadLinear of the result may follow.
 func (o *Ops) Attend(a AttendArgs) {
 	c := o.begin("Attend", a.Scale)
-	q := c.dims("q", a.Q, half, 3)
-	k := c.dims("k", a.K, half, 3)
-	c.arg("k", a.K, half, -1, -1, q[2])
-	v := c.dims("v", a.V, half, 3)
-	c.arg("v", a.V, half, k[0], k[1], -1)
-	c.group(q[1], k[0])
+	q, _, v := c.attention(a.Q, a.K, a.V)
 	c.partial(a.Out, q[0], q[1], v[2])
 	c.optional("from", a.From, i32, 1)
 	c.arg("pos", a.Pos, i32, q[0])
@@ -152,12 +147,7 @@ func (o *Ops) GroupMass(phi, scores, offsets *Tensor) {
 // read once for the query heads that share a key head.
 func (o *Ops) AttendSelected(a SelectedArgs) {
 	c := o.begin("AttendSelected", a.Scale)
-	q := c.dims("q", a.Q, half, 3)
-	k := c.dims("k", a.K, half, 3)
-	c.arg("k", a.K, half, -1, -1, q[2])
-	v := c.dims("v", a.V, half, 3)
-	c.arg("v", a.V, half, k[0], k[1], -1)
-	c.group(q[1], k[0])
+	q, k, v := c.attention(a.Q, a.K, a.V)
 	c.partial(a.Out, q[0], q[1], v[2])
 	c.arg("offsets", a.Offsets, i32, k[0], -1)
 	n := c.dims("teams", a.Teams, i32, 3)[2]

@@ -118,6 +118,18 @@ func (c *call) run(kernel func(Kernels) error) {
 	o.err = c.err
 }
 
+// attention checks queries with the keys and values that they look at and returns
+// their shapes.
+func (c *call) attention(queries, keys, values *Tensor) (q, k, v []int) {
+	q = c.dims("q", queries, half, 3)
+	k = c.dims("k", keys, half, 3)
+	c.arg("k", keys, half, -1, -1, q[2])
+	v = c.dims("v", values, half, 3)
+	c.arg("v", values, half, k[0], k[1], -1)
+	c.group(q[1], k[0])
+	return q, k, v
+}
+
 func (c *call) partial(p Partial, tokens, heads, dv int) {
 	c.arg("out", p.Out, half, tokens, heads, dv)
 	c.optional("lse", p.LSE, f32, tokens, heads)

@@ -84,11 +84,7 @@ type NearestArgs struct {
 // rows in order.
 func (o *Ops) Nearest(a NearestArgs) {
 	c := o.begin("Nearest")
-	p, n, d := c.rowSets(a.X)
-	if a.IDs != nil {
-		n = c.dims("ids", a.IDs, i32, 2)[1]
-		c.arg("ids", a.IDs, i32, p, -1)
-	}
+	p, n, d := c.rowsOf(a.X, a.IDs)
 	c.arg("labels", a.Labels, i32, p, n)
 	c.optional("inertia", a.Inertia, f32, p)
 	k := c.dims("centers", a.Centers, f32, 3)[1]
@@ -116,11 +112,7 @@ type MoveArgs struct {
 // Source: scikit-learn, _k_means_minibatch.pyx.
 func (o *Ops) MoveCenters(a MoveArgs) {
 	c := o.begin("MoveCenters")
-	p, n, d := c.rowSets(a.X)
-	if a.IDs != nil {
-		n = c.dims("ids", a.IDs, i32, 2)[1]
-		c.arg("ids", a.IDs, i32, p, -1)
-	}
+	p, n, d := c.rowsOf(a.X, a.IDs)
 	c.arg("labels", a.Labels, i32, p, n)
 	k := c.dims("centers", a.Centers, f32, 3)[1]
 	c.arg("centers", a.Centers, f32, p, -1, d)
@@ -183,6 +175,16 @@ func (c *call) rowSets(x RowSets) (problems, n, d int) {
 		c.arg("x", t, real, -1, n, d)
 		c.require(c.err != nil || t.DType == x[0].DType, "%v and %v differ in type", x[0], t)
 		problems += s[0]
+	}
+	return problems, n, d
+}
+
+// rowsOf is rowSets of the rows that ids name in every problem, or of all.
+func (c *call) rowsOf(x RowSets, ids *Tensor) (problems, n, d int) {
+	problems, n, d = c.rowSets(x)
+	if ids != nil {
+		n = c.dims("ids", ids, i32, 2)[1]
+		c.arg("ids", ids, i32, problems, -1)
 	}
 	return problems, n, d
 }

@@ -33,12 +33,7 @@ type TeamsArgs struct {
 // Source: SANTA++, Eq. 3 to 7.
 func (o *Ops) AttendTeams(a TeamsArgs) {
 	c := o.begin("AttendTeams", a.Scale, a.Drawn)
-	q := c.dims("q", a.Q, half, 3)
-	k := c.dims("k", a.K, half, 3)
-	c.arg("k", a.K, half, -1, -1, q[2])
-	v := c.dims("v", a.V, half, 3)
-	c.arg("v", a.V, half, k[0], k[1], -1)
-	c.group(q[1], k[0])
+	q, k, v := c.attention(a.Q, a.K, a.V)
 	c.arg("out", a.Out, half, q[0], q[1], v[2])
 	r := c.dims("reps", a.Reps, scored, 3)
 	c.arg("reps", a.Reps, scored, k[0], -1, q[2])

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"blitzen/internal/golden"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -171,15 +173,7 @@ func TestReadFieldsNoFile(t *testing.T) {
 // Whatever the bytes: no getter panics, and an error is one line of bounded
 // length that names the file.
 func FuzzParseFields(f *testing.F) {
-	paths, err := filepath.Glob("../testdata/models/*/config*.json")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no seeds: %v", err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range golden.Files(f, "../testdata/models/*/config*.json") {
 		f.Add(data)
 	}
 	f.Add([]byte(`{"a": NaN, "b": -Infinity, "c": ["\u0000\\", {"d": [null]}], "e": 1e999}`))

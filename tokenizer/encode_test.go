@@ -2,12 +2,13 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"blitzen/internal/golden"
 
 	"pgregory.net/rapid"
 )
@@ -208,15 +209,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // Encoding and decoding give back any text that the normalizer leaves alone.
 func FuzzEncode(f *testing.F) {
-	entries, err := filepath.Glob("../testdata/tokenizers/templates/*.jinja")
-	if err != nil || len(entries) == 0 {
-		f.Fatal("no seeds", err)
-	}
-	for _, path := range entries {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range golden.Files(f, "../testdata/tokenizers/templates/*.jinja") {
 		f.Add(string(data))
 	}
 	for _, seed := range []string{"", "a\x00\x01b", "<|im_end|><|im_start|>", "naïve 12345 \r\n\t  x", "日本語 🙂\u200d", "\xff", "'S'LL"} {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"blitzen/internal/golden"
+
 	"github.com/nlpodyssey/safetensors"
 )
 
@@ -37,15 +39,7 @@ func TestHeaderAllocation(t *testing.T) {
 }
 
 func FuzzHeader(f *testing.F) {
-	paths, err := filepath.Glob("../testdata/*/*.safetensors")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no seeds: %v", err)
-	}
-	for _, path := range paths {
-		seed, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, seed := range golden.Files(f, "../testdata/*/*.safetensors") {
 		if len(seed) < 4096 {
 			f.Add(seed)
 		}

@@ -61,14 +61,7 @@ func TestGPUGoldens(t *testing.T) {
 			m := onTestGPU(t, dev, tiny+name, 256)
 			f := golden.Open(t, tiny+name+"/golden.safetensors")
 			for p := range 3 {
-				of := func(s string) string { return fmt.Sprintf("p%d.%s", p, s) }
-				ids := f.Int32s(of("input_ids"))
-				logits, tapped := modeltest.Prefill{Chunk: 256}.Run(t, dev, m, ids)
-				golden.Near(t, of("logits_last"), logits, f.Floats(of("logits_last")), modeltest.Rounding(m, modeltest.Terms, logits))
-				if f.Has(of("hidden_states")) {
-					modeltest.CheckHidden(t, m, f, of("hidden_states"), tapped)
-				}
-				modeltest.CheckGreedy(t, dev, m, ids, f.Int32s(of("greedy")))
+				modeltest.CheckPrompt(t, dev, m, f, fmt.Sprintf("p%d.", p))
 			}
 		})
 	}

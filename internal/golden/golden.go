@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
@@ -31,6 +32,25 @@ func Open(t testing.TB, path string) *File {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return &File{t, path, st}
+}
+
+// Files are the contents of the files that match pattern, the seeds of a fuzz
+// target, say; without any the test ends.
+func Files(t testing.TB, pattern string) [][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	var all [][]byte
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data)
+	}
+	return all
 }
 
 // JSON decodes a file into v; a failure ends the test.

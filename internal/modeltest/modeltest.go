@@ -106,10 +106,24 @@ func (p Prefill) Run(t testing.TB, dev device.Device, m model.Model, ids []int32
 	return read(t, dev, last), tapped
 }
 
-// CheckHidden compares the embeddings and every layer's output with a golden
+// CheckPrompt compares a golden prompt's logits, hidden states if there are any, and
+// greedy tokens; names of f begin with prefix. It returns what was tapped.
+func CheckPrompt(t testing.TB, dev device.Device, m model.Model, f *golden.File, prefix string) map[string][]float64 {
+	t.Helper()
+	ids := f.Int32s(prefix + "input_ids")
+	logits, tapped := Prefill{Chunk: 256}.Run(t, dev, m, ids)
+	golden.Near(t, prefix+"logits_last", logits, f.Floats(prefix+"logits_last"), Rounding(m, Terms, logits))
+	if name := prefix + "hidden_states"; f.Has(name) {
+		checkHidden(t, m, f, name, tapped)
+	}
+	CheckGreedy(t, dev, m, ids, f.Int32s(prefix+"greedy"))
+	return tapped
+}
+
+// checkHidden compares the embeddings and every layer's output with a golden
 // tensor [layers+1, tokens, hidden]; the last is after the final norm, of which
 // the forward pass computes one row.
-func CheckHidden(t testing.TB, m model.Model, f *golden.File, name string, tapped map[string][]float64) {
+func checkHidden(t testing.TB, m model.Model, f *golden.File, name string, tapped map[string][]float64) {
 	t.Helper()
 	layers := m.Config().Layers
 	for i := range layers + 1 {

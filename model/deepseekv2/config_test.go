@@ -3,8 +3,6 @@ package deepseekv2
 import (
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -165,11 +163,7 @@ func TestReadConfigRefuses(t *testing.T) {
 // says.
 func FuzzReadConfig(f *testing.F) {
 	f.Add([]byte(v2Lite))
-	paths, err := filepath.Glob("../../testdata/models/*/config*.json")
-	modeltest.Check(f, err)
-	for _, p := range paths {
-		data, err := os.ReadFile(p)
-		modeltest.Check(f, err)
+	for _, data := range golden.Files(f, "../../testdata/models/*/config*.json") {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

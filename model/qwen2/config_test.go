@@ -3,10 +3,9 @@ package qwen2
 import (
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"blitzen/internal/golden"
 	"blitzen/model"
 	"blitzen/model/rope"
 )
@@ -129,15 +128,7 @@ func TestReadConfigRefuses(t *testing.T) {
 // Whatever the file says: no panic, and memory and numbers stay in bounds.
 func FuzzReadConfig(f *testing.F) {
 	f.Add([]byte(published))
-	paths, err := filepath.Glob("../../testdata/models/qwen2_*/config*.json")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no seeds: %v", err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range golden.Files(f, "../../testdata/models/qwen2_*/config*.json") {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -35,14 +35,7 @@ func TestGolden(t *testing.T) {
 			dev := modeltest.Host(t)
 			m := load(t, dev, dir, c.config, 256)
 			for p := range 3 {
-				name := func(s string) string { return fmt.Sprintf("%sp%d.%s", c.prefix, p, s) }
-				ids := f.Int32s(name("input_ids"))
-				logits, tapped := modeltest.Prefill{Chunk: 256}.Run(t, dev, m, ids)
-				golden.Near(t, name("logits_last"), logits, f.Floats(name("logits_last")), modeltest.Rounding(m, modeltest.Terms, logits))
-				if f.Has(name("hidden_states")) {
-					modeltest.CheckHidden(t, m, f, name("hidden_states"), tapped)
-				}
-				modeltest.CheckGreedy(t, dev, m, ids, f.Int32s(name("greedy")))
+				modeltest.CheckPrompt(t, dev, m, f, fmt.Sprintf("%sp%d.", c.prefix, p))
 			}
 		})
 	}
