@@ -98,11 +98,11 @@ func (b *benchFlags) runModel(cmd *cobra.Command, o *opened, visits []visit) err
 		return err
 	}
 	for _, v := range visits {
-		if err := m.visit(v); err != nil {
-			return err
+		if err = m.visit(v); err != nil {
+			break
 		}
 	}
-	return m.print()
+	return showRest(cmd.ErrOrStderr(), err, len(m.rows) > 0, m.print)
 }
 
 // visit repeats what is measured around one prompt. Where reading is no part of

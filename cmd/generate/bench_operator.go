@@ -67,11 +67,11 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		defer r.peer.Close()
 	}
 	for _, n := range rows {
-		if err := r.measure(n, drawn); err != nil {
-			return err
+		if err = r.measure(n, drawn); err != nil {
+			break
 		}
 	}
-	return r.print()
+	return showRest(cmd.ErrOrStderr(), err, len(r.rows)+len(r.extra) > 0, r.print)
 }
 
 // peerPatience is the longest that a peer may take for an answer: PyTorch needs up to

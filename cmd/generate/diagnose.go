@@ -79,7 +79,17 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	if err := o.load(plan.context, d.methods()...); err != nil {
 		return err
 	}
-	var found []*diagnosis
+	found, err := d.diagnose(cmd, o, plan)
+	return showRest(cmd.ErrOrStderr(), err, len(found) > 0, func() error {
+		if d.output == "json" {
+			return d.printJSON(cmd.OutOrStdout(), o, found)
+		}
+		return d.printTables(cmd.OutOrStdout(), o, found)
+	})
+}
+
+// diagnose takes the figures of all prompts, or of those up to an error.
+func (d *diagnoseFlags) diagnose(cmd *cobra.Command, o *opened, plan *promptPlan) (found []*diagnosis, err error) {
 	progress := newTimeLeft(cmd.ErrOrStderr(), plan.prompts)
 	for n := range plan.prompts {
 		q, err := plan.question(n)
@@ -87,11 +97,11 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return found, err
 		}
 		p, err := d.prompt(cmd.Context(), o, q)
 		if err != nil {
-			return fmt.Errorf("%s: %w", q.ID, err)
+			return found, fmt.Errorf("%s: %w", q.ID, err)
 		}
 		if last := len(found) - 1; last < 0 || found[last].task != q.Task || found[last].limit != q.limit {
 			found = append(found, &diagnosis{task: q.Task, limit: q.limit})
@@ -100,10 +110,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 		own.Task = append(own.Task, p)
 		progress.step()
 	}
-	if d.output == "json" {
-		return d.printJSON(cmd.OutOrStdout(), o, found)
-	}
-	return d.printTables(cmd.OutOrStdout(), o, found)
+	return found, nil
 }
 
 // mostSharpen keeps scores, and their exponentials' sums, within float32.

@@ -80,6 +80,40 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// What was measured before Ctrl-C is shown: wherever it comes, the tables are whole
+// and say no more than there is.
+func TestInterruptedFigures(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	for _, c := range []struct {
+		args      []string
+		one, both string // in the figures of the first part, and of the second
+	}{
+		{[]string{"bench", m, "-p", "8,16", "-n", "1", "-r", "1", "--attention", "dense"}, "| pp8 ", "| pp16 "},
+		{[]string{"bench", m, "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60,90", "--drawn", "2", "--parents", "contiguous"}, "| 60 ", "| 90 "},
+		{[]string{"diagnose", needle, "--tasks", "access_1", "--length", "90,100", "--samples", "1", "-n", "1", "--parents", "contiguous", "--block", "16"}, "at most 90 tokens", "at most 100 tokens"},
+	} {
+		some := 0
+		for after := int32(1); ; after += 1 + after/6 {
+			ctx := &countdown{Context: t.Context()}
+			ctx.left.Store(after)
+			o := generateWith(ctx, strings.NewReader(""), c.args...)
+			if o.code == 0 {
+				break
+			}
+			one, both := strings.Contains(o.out, c.one), strings.Contains(o.out, c.both)
+			if o.code != 130 || one != strings.HasSuffix(o.errors, "ended early: the figures are those of what was measured before\n") || !one && o.out != "" || !strings.HasSuffix("\n"+o.out, "\n") {
+				t.Fatalf("%v after %d: exit code %d\n%s%s", c.args, after, o.code, o.out, o.errors)
+			}
+			if one && !both {
+				some++
+			}
+		}
+		if some == 0 {
+			t.Errorf("%v: the first part is never shown alone", c.args)
+		}
+	}
+}
+
 // A reader that went away is no fault; a full disk is.
 func TestOutputFails(t *testing.T) {
 	for _, args := range [][]string{
