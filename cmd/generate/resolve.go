@@ -31,9 +31,9 @@ func resolveModel(name, revision string) (string, error) {
 	}
 	hub := hubCache()
 	base := filepath.Join(hub, "models--"+org+"--"+repo)
-	commit := revision
-	if ref, err := os.ReadFile(filepath.Join(base, "refs", revision)); err == nil {
-		commit = strings.TrimSpace(string(ref))
+	commit, err := commitOf(filepath.Join(base, "refs", revision), revision)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: download it again", name, err)
 	}
 	if commit == "" || commit == "." || commit == ".." || strings.ContainsAny(commit, "/\\") {
 		return "", fmt.Errorf("%s: revision %q is %q in the cache %s, no commit: download it again", name, revision, commit, hub)
@@ -47,6 +47,21 @@ func resolveModel(name, revision string) (string, error) {
 		return "", fmt.Errorf("%s (revision %s) is neither a folder nor in the cache %s: download it with `%s`", name, revision, hub, download)
 	}
 	return dir, nil
+}
+
+// commitOf is the commit that a ref of the cache names; without the ref, revision may
+// be one.
+func commitOf(ref, revision string) (string, error) {
+	info, err := os.Stat(ref)
+	if err != nil {
+		return revision, nil
+	}
+	if !info.Mode().IsRegular() { // to read a pipe or a device may never end
+		return "", fmt.Errorf("%s is not a regular file", ref)
+	}
+	const most = 1 << 10 // bytes; a commit has 40
+	data, err := readFile(ref, most)
+	return strings.TrimSpace(string(data)), err
 }
 
 // hubCache is where huggingface_hub keeps downloads, by its own order of

@@ -57,6 +57,11 @@ func TestHubCache(t *testing.T) {
 	} {
 		refused(t, generate(t, "", c.name, "--revision", c.revision, "--prompt-ids", "1"), 1, dir, c.want)
 	}
+	ref := dir + "/hub/models--Qwen--Tiny/refs/odd"
+	if err := os.Symlink("/dev/zero", ref); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, generate(t, "", "Qwen/Tiny", "--revision", "odd", "--prompt-ids", "1"), 1, ref, "Qwen/Tiny: DIR is not a regular file: download it again")
 	// A snapshot whose file was never fetched.
 	if err := os.Remove(dir + "/hub/models--Qwen--Tiny/blobs/" + first + "-model.safetensors"); err != nil {
 		t.Fatal(err)
