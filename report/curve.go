@@ -168,5 +168,9 @@ func (p Point) interval() string {
 
 // text is what a point says of itself.
 func (p Point) text() string {
-	return fmt.Sprintf("%s: %.1f %% (95 %% interval %s, %d prompts) at %.1f %% KV access", p.Label, p.Y, p.interval(), p.Prompts, p.X)
+	interval := "no interval of 1 prompt"
+	if p.Prompts != 1 {
+		interval = fmt.Sprintf("95 %% interval %s, %d prompts", p.interval(), p.Prompts)
+	}
+	return fmt.Sprintf("%s: %.1f %% (%s) at %.1f %% KV access", p.Label, p.Y, interval, p.X)
 }

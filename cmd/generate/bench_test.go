@@ -214,7 +214,7 @@ func TestBenchOperatorRows(t *testing.T) {
 		}
 	}
 	refused(t, generate(t, "", "bench", tiny+"qwen2_tied_gqa", "--attention-op", "--device", "cpu", "--heads", "14/2", "--dim", "16", "--drawn", "5000"), 2, "",
-		"--drawn 5000: 4096 rows (--rows) have fewer teams")
+		"--drawn 5000: more teams than there are in 4096 rows (--rows)")
 }
 
 // A latent cache has a latent operator, by default of DeepSeek-V2-Lite's size.

@@ -71,7 +71,7 @@ func TestEvaluateOnePrompt(t *testing.T) {
 		}
 	}
 	answer(t, "", "report", dir+"/out", "-o", dir+"/page.html", "--plot", dir+"/plot.svg")
-	if page := read(t, dir+"/page.html"); strings.Contains(page, `class="interval"`) || !strings.Contains(page, "50.0 % (95 % interval –, 1 prompts)") {
+	if page := read(t, dir+"/page.html"); strings.Contains(page, `class="interval"`) || !strings.Contains(page, "50.0 % (no interval of 1 prompt)") {
 		t.Errorf("page\n%s", page)
 	}
 }

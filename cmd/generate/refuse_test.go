@@ -273,7 +273,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"bench", m, "--attention-op", "--rows", "0"}, `--rows "0", --drawn "31": want numbers of at least 1`},
 		{[]string{"bench", m, "--attention-op", "--drawn", ""}, `--rows "32768", --drawn "": want numbers of at least 1`},
 		{[]string{"bench", m, "--attention-op", "--rows", "99999999"}, "--rows 99999999: want at most 16777216"},
-		{[]string{"bench", m, "--attention-op", "--rows", "64", "--drawn", "100000"}, "--drawn 100000: 64 rows (--rows) have fewer teams"},
+		{[]string{"bench", m, "--attention-op", "--rows", "64", "--drawn", "100000"}, "--drawn 100000: more teams than there are in 64 rows (--rows)"},
 		{[]string{"bench", m, "--attention-op", "--suffix", "9223372036854775807"}, "--suffix 9223372036854775807, --rounds 20: want at most 16777216 and 1000000"},
 		{[]string{"bench", m, "--attention-op", "--protocol", "fast"}, `--protocol "fast": want graph or paper`},
 		{[]string{"bench", m, "--attention-op", "--protocol", "paper", "--stages"}, "--stages has a protocol of its own: leave --protocol out"},
