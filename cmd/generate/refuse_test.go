@@ -289,6 +289,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"tokenize", needle, "--ids", `{"tokens":[1]}`}, `--ids: the JSON object has neither "ids" nor "token_ids"`},
 		{[]string{"tokenize", needle, "--ids", `{"ids":["x"]}`}, `--ids: "\"x\"" is not a token id`},
 		{[]string{"tokenize", needle, "--ids", `{"ids":[1]`}, "--ids: not a JSON object: unexpected end of JSON input"},
+		{[]string{"tokenize", needle, "--ids", "1", "--add-special-tokens"}, "--add-special-tokens means nothing with --ids, which are all that there is"},
 		{[]string{"tokenize", needle, "--ids", "1", "-p", "x"}, "--ids and a text both say what to read: use one"},
 		{[]string{"tokenize", needle, "-p", "a\xffb"}, "text is not UTF-8: byte 1 is 0xff: convert it"},
 		{[]string{"completion", "bash", "x"}, `unknown command "x" for "generate completion bash"`},

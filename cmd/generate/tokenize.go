@@ -39,6 +39,9 @@ func (t *tokenizeFlags) run(cmd *cobra.Command, args []string) error {
 	if f.Changed("ids") && (f.Changed("prompt") || f.Changed("file")) {
 		return usagef("--ids and a text both say what to read: use one")
 	}
+	if f.Changed("ids") && onCommandLine(f, "add-special-tokens") {
+		return usagef("--add-special-tokens means nothing with --ids, which are all that there is")
+	}
 	src, err := t.find(args)
 	if err != nil {
 		return err

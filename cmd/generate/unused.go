@@ -37,6 +37,9 @@ func (o *opened) noteUnused(w io.Writer, f *pflag.FlagSet, methods ...attentionF
 			names = append(names, m.name)
 		}
 	}
+	if idle := typed(f, one("threads", "products")); idle != "" && isGPU(o.Device) {
+		fmt.Fprintf(w, "a GPU does not use %s\n", idle)
+	}
 	grouped := slices.ContainsFunc(methods, attentionFlags.groupsKeys)
 	if onCommandLine(f, "revision") && o.Name == o.Dir {
 		fmt.Fprintf(w, "--revision is not used: %s is a folder\n", o.Name)

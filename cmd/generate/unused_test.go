@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"blitzen/device"
 )
 
 // Settings on the command line that mean nothing to the methods asked for, or to
@@ -46,6 +48,17 @@ func TestUnusedSettings(t *testing.T) {
 		if notes.String() != c.want {
 			t.Errorf("%v: %q, want %q", c.args, notes.String(), c.want)
 		}
+	}
+	// A GPU, as far as it is told apart.
+	var gpu opened
+	gpu.loaded = &loaded{Device: struct{ device.Profiler }{}}
+	var said strings.Builder
+	f := newGenerateCommand().Flags()
+	if err := f.Parse([]string{"-t", "2", "--products", "gomlx"}); err != nil {
+		t.Fatal(err)
+	}
+	if gpu.noteUnused(&said, f, attentionFlags{name: "dense"}); said.String() != "a GPU does not use --threads, --products\n" {
+		t.Errorf("on a GPU: %q", said.String())
 	}
 	t.Setenv("GENERATE_BUDGET", "64")
 	if o := answer(t, "", append(ids, qwen, "--attention", "dense")...); o.errors != "" {
