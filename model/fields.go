@@ -92,7 +92,7 @@ func (f *Fields) Int(field string, low, high int) int {
 		return low
 	}
 	if v != math.Trunc(v) || v < float64(low) || v > float64(high) {
-		f.Fail(field, "is %v, want a whole number from %d to %d", v, low, high)
+		f.Fail(field, "is %.40s, want a whole number from %d to %d", f.values[field], low, high)
 		return low
 	}
 	return int(v)

@@ -104,7 +104,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"rope_theta": nil}, "rope_theta is missing; it changes the result and has no default"},
 		{map[string]any{"max_position_embeddings": nil}, "max_position_embeddings is missing; it changes the result and has no default"},
 		{map[string]any{"num_hidden_layers": 0}, "num_hidden_layers is 0, want a whole number from 1 to 10000"},
-		{map[string]any{"num_hidden_layers": 1e6}, "num_hidden_layers is 1e+06, want a whole number from 1 to 10000"},
+		{map[string]any{"num_hidden_layers": 1e6}, "num_hidden_layers is 1000000, want a whole number from 1 to 10000"},
 		{map[string]any{"num_attention_heads": 0}, "num_attention_heads is 0, want a whole number from 1 to 16777216"},
 		{map[string]any{"num_key_value_heads": 0}, "num_key_value_heads is 0, want a whole number from 1 to 16777216"},
 		{map[string]any{"num_key_value_heads": 5}, "num_attention_heads is 28, which num_key_value_heads = 5 does not divide"},
