@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 
 	"blitzen/eval"
 	"blitzen/eval/diagnostics"
@@ -189,6 +190,21 @@ func (d *diagnoseFlags) printJSON(w io.Writer, o *opened, found []*diagnosis) er
 	return nil
 }
 
+// finite has null for what JSON cannot hold: a ratio of masses overflows where
+// --sharpen is large.
+func finite(grid diagnostics.Grid[float64]) [][]*float64 {
+	out := make([][]*float64, len(grid))
+	for i := range grid {
+		out[i] = make([]*float64, len(grid[i]))
+		for j := range grid[i] {
+			if v := &grid[i][j]; !math.IsInf(*v, 0) && !math.IsNaN(*v) {
+				out[i][j] = v
+			}
+		}
+	}
+	return out
+}
+
 // end is an end of an interval, nil where that is not known.
 func end(of eval.Interval, at float64) *float64 {
 	if !of.Known() {
@@ -223,7 +239,7 @@ func (d *diagnoseFlags) report(o *opened, f *diagnosis) diagnosisReport {
 	ratios := func(p diagnostics.Prompt) diagnostics.Grid[diagnostics.JensenRatios] { return p.Jensen }
 	r.Jensen = map[string]any{}
 	for i, name := range []string{"median", "p90", "p99", "max", "by_mass"} {
-		r.Jensen[name] = diagnostics.Over(f.Task, ratios, jensenFigures[i])
+		r.Jensen[name] = finite(diagnostics.Over(f.Task, ratios, jensenFigures[i]))
 	}
 	return r
 }

@@ -54,6 +54,16 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// Scores that are far apart make masses whose ratio overflows, which JSON has no
+// number for; all other figures are there.
+func TestDiagnoseSharpened(t *testing.T) {
+	out := answer(t, "", "diagnose", needle, "--tasks", "access_1", "--length", "90", "--samples", "1", "-n", "1", "--parents", "contiguous", "--block", "16", "--sharpen", "1e6", "-o", "json").out
+	var r diagnosisReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || !strings.Contains(out, `"max":[[null,`) || len(r.Routings) != 2 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Every method answers, of keys and values and of latents, and says what it was.
 func TestMethodsAnswer(t *testing.T) {
 	for _, m := range []string{needle, models + "needle-dsv2"} {
