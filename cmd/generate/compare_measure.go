@@ -23,6 +23,7 @@ type measurement struct {
 
 // run reads the prompt once for both methods, and once more for the control.
 func (m *measurement) run() (*compared, error) {
+	defer m.log.bar.done() // before an error is told
 	begin := time.Now()
 	p, err := m.prefill(0)
 	if err != nil {

@@ -151,6 +151,7 @@ func (r *generation) run(prompt given) error {
 	}
 	r.samplingFlags.noteUnused(r.cmd.ErrOrStderr(), flags, r.settings.Temperature)
 	bar := newProgress(r.cmd.ErrOrStderr())
+	defer bar.done() // before an error is told
 	build, err := r.builder(r.cmd.Context(), r.loaded, flags, r.settings.Seed, bar.stage("building teams"))
 	if err != nil {
 		return err
