@@ -78,8 +78,8 @@ func apart(t *testing.T, p comparison.Prompt, b comparison.Build, base compariso
 
 // Exact attention again, or a budget over all teams, is identical. With every
 // team drawn all the same the sums go in another order: float32 outputs are off
-// by less than 300·2⁻²⁴ < 2e-5, logits by less than 1e-4 of the largest (as
-// decode's tests derive), so the divergence, half its square at most, by less
+// by less than 300·2⁻²⁴ < 2e-5, logits by less than 1e-4 of the largest
+// (modeltest.Rounding), so the divergence, half its square at most, by less
 // than 1e-6. A small budget is far from that.
 func TestFloor(t *testing.T) {
 	p := read(t, 0)
