@@ -82,11 +82,12 @@ func (p *promptPlan) noteUnused(w io.Writer, f *pflag.FlagSet) {
 	}
 }
 
-// typed are the flags of the command line that which picks, as a list for people.
+// typed are the flags of the command line that which picks, as a list for people;
+// without those that are empty, which ask for nothing.
 func typed(f *pflag.FlagSet, which func(name string) bool) string {
 	var names []string
 	f.Visit(func(flag *pflag.Flag) {
-		if which(flag.Name) && onCommandLine(f, flag.Name) {
+		if which(flag.Name) && onCommandLine(f, flag.Name) && flag.Value.String() != "" {
 			names = append(names, "--"+flag.Name)
 		}
 	})

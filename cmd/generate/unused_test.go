@@ -33,6 +33,7 @@ func TestUnusedSettings(t *testing.T) {
 		{[]string{"bench", qwen, "-p", "8", "-n", "1", "-r", "1", "--attention", "dense,santa", "--budget", "4", "--parents", "contiguous"}, "none of dense, santa uses --parents\n"},
 		{append(ids, qwen, "--top-p", "0.5", "--temperature", "0", "--min-p", "0.1"), "a greedy choice of tokens does not use --top-p, --min-p\n"},
 		{append(ids, qwen, "--top-p", "0.5"), ""},
+		{[]string{"diagnose", needle, "--tasks", "access_1", "--length", "90", "--samples", "1", "-n", "1", "--parents", "", "--block", "16"}, ""},
 		{append(small(), "--samples", "1", "-n", "1", "--attention", "dense", "--truncate", "middle", "--answer-prefix", "both"),
 			"dense attention does not use --parents\nnot used, for want of a file of rows: --truncate\nnot used, since no prompt has a prefix: --answer-prefix\n"},
 		{[]string{"compare", needle, "--task", rows, "--length", "200", "--task-seed", "3", "-n", "1", "--b", "dense", "--control=false"}, "not used, since prompts are rows of a file: --length, --task-seed\n"},
