@@ -170,11 +170,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	settle(h.top);
 	settle(h.offsets);
 	prepare(s, h);
-	int first = max(fresh(a.from), 0), suffix = max(min((int)h.pos, a.capacity - 1) - first + 1, 0);
-	r.suffix = (suffix - block + CLUSTER - 1) / CLUSTER, r.first = first + block;
-	r.listed = 0;
-	int soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix that leave a slot for other use
-	copy_wait<0>();
+	int first = fresh(a.from), suffix, soon;
 	cluster_wait(); // the other blocks' inboxes are open; here it costs nothing
 	if (a.early)
 		wait_for_previous();
@@ -188,12 +184,17 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	auto start = [&] {
 		if (threadIdx.x < DK / 8)
 			query = fresh((const uint4 *)a.q.row(0, head) + threadIdx.x);
+		first = max(first, 0), suffix = max(min((int)h.pos, a.capacity - 1) - first + 1, 0);
+		r.suffix = (suffix - block + CLUSTER - 1) / CLUSTER, r.first = first + block;
+		r.listed = 0;
+		soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix that leave a slot for other use
 #pragma unroll 1
-		for (int i = 0; i < soon; i++)
-			fetch(ring, i, r, s, i, true, false);
+		for (int i = 0; i < DEPTH - 1; i++)
+			if (i >= soon || !fetch(ring, i, r, s, i, true, false))
+				copy_end(); // what prepare asked for is DEPTH − 1 groups ago
 	};
-	u8 *spare = ring + soon * SLOT;
 	bool drawn = draw(s, h, block, start, keep);
+	u8 *spare = ring + soon * SLOT;
 	if (!drawn)
 		draw_any(s, h, (float *)spare, (DEPTH - soon) * SLOT / 4, marks, block);
 	int mine = (s.rows - block + CLUSTER - 1) / CLUSTER;

@@ -55,6 +55,7 @@ __device__ inline float find_least(Selection &m, const Head &a, float best)
 		if (rank == a.k)
 			m.least = max(mine[i] & ~(SETS - 1u), NOTHING + 1);
 	}
+	copy_wait<DEPTH - 1>(); // the offsets, which may have come behind the slabs of teams_score
 	__syncthreads();
 	return from_order_bits(m.least);
 }

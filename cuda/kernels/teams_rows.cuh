@@ -72,12 +72,12 @@ struct Rows {
 // ln c / ln 2 of a drawn team.
 __device__ inline float less(const Selection &m, int which) { return PLAIN ? log2_chance(m, m.less[which]) : m.less[which]; }
 
-// A round's row of this group of threads, if it is of the suffix or of the list, as asked.
-__device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round, bool suffix, bool list)
+// A round's row of this group of threads, if it is of the suffix or of the list, as asked; tells whether it was.
+__device__ inline bool fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round, bool suffix, bool list)
 {
 	int lane = threadIdx.x % LANES, at = round * GROUPS + threadIdx.x / LANES - r.suffix; // in the list
 	if (!(at < 0 ? suffix : list))
-		return;
+		return false;
 	if (at < r.listed) {
 		int row = at < 0 ? r.first + (at + r.suffix) * CLUSTER : m.list[at].row;
 		const ELEMENT *k = r.k + (i64)row * r.k_step, *v = r.v + (i64)row * r.v_step;
@@ -92,6 +92,7 @@ __device__ inline void fetch(u8 *ring, int slot, const Rows &r, const Selection 
 					copy16(lane_chunk(ring, slot, K_CHUNKS + c), v + c * LANES * 8);
 	}
 	copy_end();
+	return true;
 }
 
 // Adds the rows to x; the first DEPTH rounds are under way. AT_ONCE rounds are worked on side by side.
