@@ -15,13 +15,8 @@ type attendOneArgs struct {
 	from, pos, read            vec
 	heads, group, capacity     int32
 	scale, turn                float32
-	early, late                int32
-	_                          int32
+	early                      int32
 }
-
-// oneWarps are the warps of a block of attend_one: few, so that the blocks of kernels
-// after it have registers beside it.
-const oneWarps = 4
 
 // nearShape is how kernels/attend_one.cu is divided.
 type nearShape struct {
@@ -38,9 +33,8 @@ func (k *kernels) forOne(a device.AttendArgs) (s nearShape, ok bool) {
 	if a.Q.Shape[0] != 1 || a.K.Shape[2] != 64 || !k.forGrouped(a) || !k.overlaps() {
 		return s, false
 	}
-	s = nearShape{cluster: 8, alone: 2048, atLeast: 512}
-	// Two blocks a multiprocessor; those come in groups of some 16, which clusters do not fill.
-	s.clusters = 2 * (k.card.multiprocessors * 17 / 20 / s.cluster / a.K.Shape[0])
+	s = nearShape{cluster: 8, alone: 2048, atLeast: 1024}
+	s.clusters = k.card.multiprocessors * 17 / 20 / s.cluster / a.K.Shape[0] // they come in groups of some 16, which clusters do not fill
 	return s, s.clusters > 0
 }
 
@@ -52,7 +46,7 @@ func (k *kernels) attendOne(a device.AttendArgs, s nearShape) error {
 		k.rotation, rotate = nil, 1
 	}
 	heads, keyHeads, d := a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
-	c := k.call("attend_one").as("ELEMENT", a.K.DType).as("DST", a.Out.Out.DType).set("D", d).set("WARPS", oneWarps).set("ROTATE", rotate)
+	c := k.call("attend_one").as("ELEMENT", a.K.DType).as("DST", a.Out.Out.DType).set("D", d).set("WARPS", groupedWarps).set("ROTATE", rotate)
 	c.set("CLUSTER", s.cluster).set("CLUSTERS", s.clusters).set("ALONE", s.alone).set("AT_LEAST", s.atLeast)
 	at := c.scratch(4*keyHeads*s.clusters*8*d, 8*keyHeads*s.clusters*s.cluster*8)
 	args := attendOneArgs{
@@ -60,16 +54,13 @@ func (k *kernels) attendOne(a device.AttendArgs, s nearShape) error {
 		from: c.vec(a.From), pos: c.vec(a.Pos), read: c.vec(a.Read), heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]),
 		scale: a.Scale,
 	}
-	if a.K.Shape[1] > 4*s.alone { // as the kernel counts many rows
-		args.late = 1
-	}
 	if rotate == 1 {
 		args.newK, args.newV, args.freq, args.turn = c.cube(r.K), c.cube(r.V), c.vec(r.RoPE.InvFreq), r.RoPE.Scale
 		args.early = c.frozenBefore(a.K, a.Pos) & c.frozenBefore(a.V, a.Pos)
 		c.appends(a.K, a.Pos, nil)
 		c.appends(a.V, a.Pos, nil)
 	}
-	grid := driver.Grid{X: s.clusters * s.cluster, Y: keyHeads, Z: 1, Threads: 32 * oneWarps, Early: true, Cluster: s.cluster}
+	grid := driver.Grid{X: s.clusters * s.cluster, Y: keyHeads, Z: 1, Threads: 32 * groupedWarps, Early: true, Cluster: s.cluster}
 	return launch(c, "attend_one", grid, 0, &args)
 }
 

@@ -317,7 +317,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"moe", "absorb", "gemv", "gemv_whole", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
+var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

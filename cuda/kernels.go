@@ -46,8 +46,6 @@ type call struct {
 	file string
 	defs []byte
 	err  error
-
-	largest bool // the kernel asks for the largest carve-out of shared memory
 }
 
 // call begins a launch of kernels of a file, after what waits.
@@ -182,11 +180,6 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 	m, f, err := k.programs.function(p, kernel)
 	if err != nil {
 		return err
-	}
-	if c.largest {
-		if err := f.LargestShared(); err != nil {
-			return err
-		}
 	}
 	if shared > sharedWithoutAsking {
 		if err := f.AllowShared(shared); err != nil {

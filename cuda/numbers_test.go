@@ -21,7 +21,6 @@ func TestNumbersOfKernels(t *testing.T) {
 		"nearest_double.cu":   {"ROWS": text(doubleRows), "COLS": text(doubleCols), "WIDE": text(doubleWide)},
 		"nearest_bf16.cu":     {"ROWS": text(doubleRows), "COLS": text(doubleCols)},
 		"permute.cu":          {"AT_ONCE": text(piecesABlock / threads)},
-		"gemv_whole.cu":       {"BARRIERS": text(wholeBarriers)},
 		"gather.cu":           {"AT_ONCE": text(piecesABlock / threads)},
 		"spread_bf16.cu":      {"TRIALS": text(bf16Trials)},
 		"rotate_append.cuh":   {"PIECES": text(rotatePieces)},

@@ -109,15 +109,16 @@ func (k *kernels) gemvGroup(p fewRows) error {
 		return nil
 	}
 	w := p.w.Parts[0].DType
+	c := k.call("gemv").as("DST", p.dst.DType).as("SRC", p.x.DType).as("W", w).as("BIAS", biasType(p.w))
 	read := append([]*device.Tensor{p.x}, p.w.Parts...)
 	normed, gated := given(p.norm.Gamma), given(p.gateUp)
 	if normed == 1 {
+		c.as("GAMMA", p.norm.Gamma.DType).as("H", p.h.DType)
 		read = append(read, p.norm.Gamma)
+	} else {
+		c.as("GAMMA", w).as("H", w)
 	}
 	vector := vectorOf(16/w.Size(), read...)
-	if s, ok := k.forWhole(p, vector); ok {
-		return k.gemvWhole(p, s)
-	}
 	shape := k.gemvShape(tokens, p.w.Out(), in, vector, w)
 	if normed == 1 {
 		shape = gemvNormed(p.w.Out(), in, vector, w)
@@ -125,10 +126,12 @@ func (k *kernels) gemvGroup(p fewRows) error {
 			shape.ahead = 2
 		}
 	}
-	c := k.call("gemv").gemvTypes(p)
 	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
 	c.set("NORM", normed).set("GATED", gated)
-	args := c.gemvArgs(p)
+	args := gemvArgs{dst: c.mat(p.dst), x: c.mat(p.x), h: c.mat(p.h), wide: c.mat(p.gateUp), gamma: c.vec(p.norm.Gamma), in: int32(in), eps: p.norm.Eps}
+	if p.add {
+		args.add = 1
+	}
 	blocks := args.divide(c, p.w, 8/shape.split*shape.outs/(1+gated), gated == 1)
 	return launch(c, "gemv", k.early(driver.Grid{X: blocks + normed, Y: 1, Z: 1, Threads: threads}), 0, &args)
 }

@@ -53,12 +53,6 @@ func (f Function) AllowShared(n int) error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
 }
 
-// LargestShared asks for as much shared memory in a multiprocessor as there can be,
-// beside the blocks that are there.
-func (f Function) LargestShared() error {
-	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 100))
-}
-
 // Registers is how many a thread of the kernel has.
 func (f Function) Registers() (int, error) {
 	var n C.int

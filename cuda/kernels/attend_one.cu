@@ -11,13 +11,12 @@
 // an order that depends on the number of rows alone.
 // q [1, heads, D]; k, v [key heads, capacity, D]; newK, newV [1, key heads, D], all
 // ELEMENT on 16-byte boundaries; out [1, heads, D]; lse [1, heads] or null, natural
-// log; late: of many rows, the next kernel begins when they are there; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
+// log; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
 // that have left theirs, 0 between launches; read as in attend_merge.
 #include "attend_rows.cuh"
 #include "shared.cuh"
 
 #define SHARE (D / CLUSTER) // columns of a block
-#define MANY (4 * ALONE)    // rows
 
 struct Args {
 	Cube<DST> out;
@@ -31,7 +30,7 @@ struct Args {
 	u64 *read;
 	int heads, group, capacity;
 	float scale, turn; // of the logits; of what is rotated
-	int early, late, pad;
+	int early;
 };
 
 struct Memory {
@@ -207,8 +206,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 {
 	__shared__ Memory m;
 	int cluster = blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, kv = blockIdx.y, g = lane_id() / 4, c = lane_id() % 4;
-	if (!a.late)
-		let_next_start();
+	let_next_start();
 	u64 policy = evict_first();
 	Mat<const ELEMENT> k = {a.k.row(kv, 0), a.k.s1}, v = {a.v.row(kv, 0), a.v.s1};
 	// The limits are read before the kernel ahead is over, by one thread, so that all
@@ -220,15 +218,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	}
 	__syncthreads();
 	Limits limits = m.early;
-	int seen = Range(limits, a.capacity).rows;
-	if (a.early && cluster >= clusters_for(seen))
+	if (a.early && cluster >= clusters_for(Range(limits, a.capacity).rows))
 		return;
 	cluster_arrive();
-	// Many rows take all of the memory's rate: weights that are asked for meanwhile would
-	// hold them up.
-	bool late = a.late && seen > MANY;
-	if (a.late && !late)
-		let_next_start();
 	Share<ROWS> share;
 	Keys keys;
 	Values values;
@@ -301,8 +293,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 			load(values, v, row, last, policy);
 		}
 	}
-	if (late)
-		let_next_start();
 	send_sums(m, z, block);
 	Column y = {-INF, 0, 0};
 	int h = threadIdx.x / SHARE, column = block * SHARE + threadIdx.x % SHARE, head = kv * a.group + h;

@@ -12,10 +12,44 @@
 // dst [TOKENS, out]; x [TOKENS, in]; w [out, in] in up to 4 parts; gamma [in]; h
 // [TOKENS, in]; wide [TOKENS, 2·out]. Sums in float32, in an order that depends on
 // the shape alone.
-#include "gemv.cuh"
 #include "read_rows.cuh"
 
 #define EVERY (GATED ? (OUTS + 1) / 2 : OUTS) // outputs of a group
+
+struct Part {
+	const W *w;
+	const BIAS *bias;
+	i64 ld;
+	int outs, column; // of the part; its first column in dst
+	int block, pad;   // its first block
+};
+
+struct Args {
+	Mat<DST> dst;
+	Mat<const SRC> x;
+	Part parts[4];
+	Mat<H> h;
+	Mat<DST> wide;
+	const GAMMA *gamma;
+	int in, add;
+	float eps;
+	int pad;
+};
+
+// The normalised rows, by a block of its own.
+__device__ inline void store_normed(const Args &a)
+{
+	__shared__ float shared[WARP];
+	for (int t = 0; t < TOKENS; t++) {
+		const SRC *x = a.x.row(t);
+		float squares = 0;
+		for (int i = threadIdx.x; i < a.in; i += 256)
+			squares += f32(x[i]) * f32(x[i]);
+		float scale = 1 / sqrtf(block_sum(squares, shared) / a.in + a.eps);
+		for (int i = threadIdx.x; i < a.in; i += 256)
+			a.h.row(t)[i] = to<H>(f32(x[i]) * scale * f32(a.gamma[i]));
+	}
+}
 
 extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 {

@@ -63,13 +63,6 @@ __device__ inline void load_box(void *dst, const TensorMap *map, u64 *barrier, i
 		:: "r"(shared_address(dst)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
-// Brings bytes as they lie, a multiple of 16 on both sides.
-__device__ inline void load_bytes(void *dst, const void *src, int bytes, u64 *barrier)
-{
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-		:: "r"(shared_address(dst)), "l"(src), "r"(bytes), "r"(shared_address(barrier)) : "memory");
-}
-
 // Ordinary stores to shared memory before it are seen by copies and products
 // after it.
 __device__ inline void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
