@@ -115,8 +115,8 @@ KERNEL attend_many(PARAM)
 #pragma unroll
 		for (int c = 0; c < COLUMNS; c++)
 			if (c * WARP + lane_id() < DV)
-				a.out.row(t, h)[c * WARP + lane_id()] = to<DST>(sum[e] > 0 ? acc[e][c] / sum[e] : 0);
+				a.out.row(t, h)[c * WARP + lane_id()] = to<DST>(sum[e] != 0 ? acc[e][c] / sum[e] : 0);
 		if (lane_id() == 0 && a.lse.p)
-			a.lse.row(t)[h] = sum[e] > 0 ? top[e] + logf(sum[e]) : -INF;
+			a.lse.row(t)[h] = sum[e] != 0 ? top[e] + logf(sum[e]) : -INF;
 	}
 }

@@ -48,7 +48,7 @@ __device__ inline float total(const float4 (*sums)[QUADS], int column, float sum
 #pragma unroll
 	for (int w = 0; w < WARPS; w++)
 		out += ((const float *)sums[w])[column];
-	return sum > 0 ? out / sum : 0;
+	return sum != 0 ? out / sum : 0;
 }
 
 // w·x, by a warp.
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 #endif
 	if (threadIdx.x == 0 && blockIdx.x == 0) {
 		if (a.lse.p)
-			a.lse.row(t)[h] = sum > 0 ? (top + log2f(sum)) * LN2 : -INF;
+			a.lse.row(t)[h] = sum != 0 ? (top + log2f(sum)) * LN2 : -INF;
 		if (a.read && h == 0)
 			atomicAdd(a.read, (u64)range.rows * a.keyHeads);
 	}

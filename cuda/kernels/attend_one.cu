@@ -307,9 +307,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	if (clusters > 1 && !join_clusters(a, m, y, kv, block, cluster, clusters))
 		return;
 	if (h < a.group) {
-		a.out.row(0, head)[column] = to<DST>(y.sum > 0 ? y.value / y.sum : 0);
+		a.out.row(0, head)[column] = to<DST>(y.sum != 0 ? y.value / y.sum : 0);
 		if (a.lse.p && column == 0)
-			a.lse.row(0)[head] = y.sum > 0 ? (y.top + log2f(y.sum)) * LN2 : -INF;
+			a.lse.row(0)[head] = y.sum != 0 ? (y.top + log2f(y.sum)) * LN2 : -INF;
 	}
 	if (block > 0)
 		return;

@@ -93,9 +93,9 @@ template <int N, class A> __device__ inline void store_rows(const A &a, float (&
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
 		float sum = quad_sum(soft.sum[r]);
-		by[r] = sum > 0 ? 1 / sum : 0;
+		by[r] = sum != 0 ? 1 / sum : 0;
 		if (a.lse.p && lane_id() % 4 == 0 && t + 8 * r < a.tokens)
-			a.lse.row(t + 8 * r)[h] = sum > 0 ? soft.top[r] * a.scale + logf(sum) : -INF;
+			a.lse.row(t + 8 * r)[h] = sum != 0 ? soft.top[r] * a.scale + logf(sum) : -INF;
 	}
 	scale_rows(o, by);
 #pragma unroll

@@ -26,5 +26,5 @@ KERNEL group_mass(PARAM)
 		sum += top == -INF ? 0 : expf(scores[i] - top);
 	sum = warp_sum(sum);
 	if (lane_id() == 0)
-		a.phi.row(t, h)[g] = sum > 0 ? top + logf(sum) : -INF;
+		a.phi.row(t, h)[g] = sum != 0 ? top + logf(sum) : -INF;
 }

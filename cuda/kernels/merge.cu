@@ -16,7 +16,7 @@ KERNEL merge(PARAM)
 	int t = blockIdx.x, h = blockIdx.y;
 	float x = a.lseA.row(t)[h], y = a.lseB.row(t)[h], top = fmaxf(x, y);
 	float wa = 0, wb = 0; // two empty parts give 0
-	if (top != -INF) {
+	if (x != -INF || y != -INF) { // one that is not a number makes the result none
 		wa = expf(x - top), wb = expf(y - top);
 		float sum = wa + wb;
 		wa /= sum, wb /= sum;

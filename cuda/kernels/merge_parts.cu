@@ -42,8 +42,8 @@ KERNEL merge_parts(PARAM)
 		float y = 0;
 		for (int s = 0; s < n; s++)
 			y += weight[s] * part[s * width + i];
-		a.out.row(t, h)[i] = to<DST>(sum > 0 ? y / sum : 0);
+		a.out.row(t, h)[i] = to<DST>(sum != 0 ? y / sum : 0);
 	}
 	if (threadIdx.x == 0 && a.lse.p)
-		a.lse.row(t)[h] = sum > 0 ? top + logf(sum) : -INF;
+		a.lse.row(t)[h] = sum != 0 ? top + logf(sum) : -INF;
 }

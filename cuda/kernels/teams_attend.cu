@@ -108,7 +108,7 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[D
 		sum += w * m.sum[b];
 		part += w * column;
 	}
-	a.out.row(0, head)[block * SHARE + threadIdx.x] = to<DST>(sum > 0 ? part / sum : 0);
+	a.out.row(0, head)[block * SHARE + threadIdx.x] = to<DST>(sum != 0 ? part / sum : 0);
 }
 
 // Tells what was drawn.

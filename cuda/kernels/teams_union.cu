@@ -475,7 +475,7 @@ __device__ inline void finish(const Args &a, Memory &m, const float *parts, int 
 #pragma unroll 4
 	for (int i = 0; i < GROUPS; i++)
 		y += m.column[i][column];
-	a.out.row(0, head)[first + column] = to<DST>(sum > 0 ? y / sum : 0);
+	a.out.row(0, head)[first + column] = to<DST>(sum != 0 ? y / sum : 0);
 }
 
 // Tells what was drawn by a head.

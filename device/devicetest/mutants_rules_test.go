@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -170,5 +171,27 @@ func TestBiasedDrawsAreRefused(t *testing.T) {
 	}
 	for name := range biased {
 		t.Errorf("no rule %q", name)
+	}
+}
+
+// Attention that takes what is no number for nothing fails every rule on it.
+func TestLostNaNIsRefused(t *testing.T) {
+	d := newReference(with(func(c *changed) {
+		c.attend = func(a device.AttendArgs) error {
+			err := kernels{}.Attend(a)
+			for _, x := range []*tensor{a.Out.Out, a.Out.LSE} {
+				for _, at := range indices(x.Shape) {
+					if math.IsNaN(number(x, at...)) {
+						setNumber(x, 0, at...)
+					}
+				}
+			}
+			return err
+		}
+	}), device.F32)
+	for _, r := range nanRules() {
+		if r.check(d) == nil {
+			t.Errorf("%s: passes", r.name)
+		}
 	}
 }

@@ -54,7 +54,9 @@ type rule struct {
 	check func(d device.Device) error
 }
 
-func rules() []rule { return slices.Concat(memoryRules(), stepRules(), drawRules(), halfRules()) }
+func rules() []rule {
+	return slices.Concat(memoryRules(), stepRules(), drawRules(), halfRules(), nanRules())
+}
 
 // testCase is a comparison with the reference; see bench.
 type testCase struct {
