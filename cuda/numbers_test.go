@@ -23,7 +23,6 @@ func TestNumbersOfKernels(t *testing.T) {
 		"permute.cu":          {"AT_ONCE": text(piecesABlock / threads)},
 		"gather.cu":           {"AT_ONCE": text(piecesABlock / threads)},
 		"spread_bf16.cu":      {"TRIALS": text(bf16Trials)},
-		"rotate_append.cuh":   {"PIECES": text(rotatePieces)},
 		"teams.cuh":           {"SLAB": text(slabTeams)},
 		"teams_score.cu":      {"WARPS": text(scoreWarps)},
 		"teams_attend.cu":     {"WARPS": text(attendThreads / 32)},

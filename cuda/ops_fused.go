@@ -56,7 +56,7 @@ func (k *kernels) rotateAppend(a device.RotateAppendArgs) error {
 	if a.Beside != nil {
 		return k.absorb(a, vector)
 	}
-	c := k.call("rotate_append").rotateMacros(a).set("VEC", vector)
+	c := k.call("rotate_append").rotateMacros(a, vector)
 	args := c.rotateArgs(a)
 	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], rotateThreads(a, vector))), 8*int(args.half), &args)
 }
@@ -70,22 +70,21 @@ type absorbArgs struct {
 func (k *kernels) absorb(a device.RotateAppendArgs, vector int) error {
 	b := *a.Beside
 	tokens, heads, outs := b.X.Shape[0], b.X.Shape[1], b.Dst.Shape[2]
-	if !b.Transpose || tokens != a.Q.Shape[0] || tokens > fewTokens || b.Dst.DType != a.Q.DType || transposedVector(b.W) != vector ||
-		a.K.Shape[2]-a.Q.Shape[2] > rotatePieces*threads*vector {
+	if !b.Transpose || tokens != a.Q.Shape[0] || tokens > fewTokens || b.Dst.DType != a.Q.DType || transposedVector(b.W) != vector {
 		a.Beside = nil
 		if err := k.rotateAppend(a); err != nil {
 			return err
 		}
 		return k.HeadLinear(b.Dst, b.X, b.W, b.Transpose)
 	}
-	c := k.call("absorb").rotateMacros(a).as("SRC", b.X.DType).as("W", b.W.DType).set("VEC", vector)
+	c := k.call("absorb").rotateMacros(a, vector).as("SRC", b.X.DType).as("W", b.W.DType)
 	args := absorbArgs{c.rotateArgs(a), c.headLinearArgs(b.Dst, b.X, b.W)}
 	grid := driver.Grid{X: ceil(outs, transposedColumns(vector)), Y: heads + 1, Z: tokens, Threads: threads}
 	return launch(c, "absorb", k.early(grid), 8*int(args.place.half), &args)
 }
 
-// rotateMacros sets the macros of kernels/rotate_append.cuh but VEC.
-func (c *call) rotateMacros(a device.RotateAppendArgs) *call {
+// rotateMacros sets the macros of kernels/rotate_append.cuh.
+func (c *call) rotateMacros(a device.RotateAppendArgs, vector int) *call {
 	gamma, interleaved := a.Q.DType, 0
 	if a.Norm.Gamma != nil {
 		gamma = a.Norm.Gamma.DType
@@ -93,7 +92,7 @@ func (c *call) rotateMacros(a device.RotateAppendArgs) *call {
 	if a.RoPE.Pairing == device.Interleaved {
 		interleaved = 1
 	}
-	return c.as("DST", a.Q.DType).as("GAMMA", gamma).set("INTERLEAVED", interleaved)
+	return c.as("DST", a.Q.DType).as("GAMMA", gamma).set("INTERLEAVED", interleaved).set("VEC", vector).set("PIECES", rotatePieces(a, vector))
 }
 
 func (c *call) rotateArgs(a device.RotateAppendArgs) rotateAppendArgs {
@@ -115,14 +114,18 @@ func (c *call) rotateArgs(a device.RotateAppendArgs) rotateAppendArgs {
 	return args
 }
 
-// rotatePieces is how often a thread takes neighbours of a row that is normalised, at
-// most (PIECES of kernels/rotate_append.cuh).
-const rotatePieces = 2
+// mostRotatePieces is how many neighbours a lane takes of a row that is normalised, at
+// most.
+const mostRotatePieces = 4
+
+// rotatePieces is how many it takes, so many numbers each.
+func rotatePieces(a device.RotateAppendArgs, vector int) int {
+	return max(1, ceil(a.K.Shape[2]-a.Q.Shape[2], 32*vector))
+}
 
 // rotateThreads is a thread for each piece, as far as a block has room.
 func rotateThreads(a device.RotateAppendArgs, vector int) int {
-	half, first := a.Q.Shape[2]/2, a.K.Shape[2]-a.Q.Shape[2]
-	pieces := (a.Q.Shape[1]+a.K.Shape[1])*(half/vector) + first/vector
+	pieces := (a.Q.Shape[1] + a.K.Shape[1]) * (a.Q.Shape[2] / 2 / vector)
 	if a.V != nil {
 		pieces += a.K.Shape[1] * a.V.Shape[2] / vector
 	}
@@ -149,5 +152,5 @@ func rotateVector(a device.RotateAppendArgs) (vector int, ok bool) {
 	for a.Q.Shape[2]/2%vector != 0 {
 		vector /= 2
 	}
-	return vector, a.K.Shape[2]-a.Q.Shape[2] <= rotatePieces*rotateThreads(a, vector)*vector
+	return vector, rotatePieces(a, vector) <= mostRotatePieces
 }

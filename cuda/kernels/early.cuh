@@ -21,6 +21,9 @@ __device__ inline void let_next_start()
 #endif
 }
 
+// Has x computed here and kept.
+template <class T> __device__ inline void settle(T *&x) { asm volatile("" : "+l"(x)); }
+
 // N neighbours as they came from memory: in words, since a number of two bytes would
 // take a register of its own.
 template <int BYTES> struct __align__(BYTES) Packed { u32 words[BYTES / 4]; };

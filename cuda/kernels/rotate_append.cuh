@@ -3,14 +3,13 @@
 // and of the keys' last 2·half columns, in place; with gamma a norm of the keys'
 // columns before those; keys and values are stored in the cache, at the slots of
 // their positions.
-// By one block a token, with 2·half floats of dynamic shared memory.
+// By one block a token, with 2·half floats of dynamic shared memory; a warp makes the
+// norm of a key.
 // q, turned [tokens, heads, 2·half]; k [tokens, kv, dk]; v [tokens, kv, dv] or
 // null; keys, values [kv, capacity, d]; slots [kv, mapped], mapped 0 for none. A
 // slot outside the cache is not written. VEC neighbouring pairs a thread; at most
-// PIECES · blockDim · VEC columns are normalised.
+// PIECES · 32 · VEC columns are normalised.
 #include "early.cuh"
-
-#define PIECES 2
 
 struct Place {
 	Cube<DST> q, k, v, turned;
@@ -35,83 +34,106 @@ __device__ inline int now(const int *p)
 __device__ inline void place_token(const Place &a, int t)
 {
 	extern __shared__ float cosines[];
-	__shared__ float shared[WARP];
+	__shared__ int seen;
 	float *sines = cosines + a.half;
 	auto turn = [&](int pos) {
 		for (int i = threadIdx.x; i < a.half; i += blockDim.x)
 			sincosf(__fmul_rn((float)pos, a.freq[i]), sines + i, cosines + i);
+		__syncthreads();
 	};
 	// The position is read before the kernel ahead is over, and once more after: as
 	// a rule it is the same.
-	int early = now(a.pos + t);
-	turn(early);
+	if (threadIdx.x == 0)
+		seen = now(a.pos + t);
+	__syncthreads();
+	turn(seen);
 	int pieces = a.half / VEC, before = a.dk - 2 * a.half;
 	Vec<GAMMA, VEC> gamma[PIECES];
 #pragma unroll
 	for (int n = 0; n < PIECES; n++)
-		if (int i = (n * blockDim.x + threadIdx.x) * VEC; a.gamma && i < before)
+		if (int i = (n * WARP + lane_id()) * VEC; a.gamma && i < before)
 			gamma[n] = *(const Vec<GAMMA, VEC> *)(a.gamma + i);
-	wait_for_previous();
-	int pos = now(a.pos + t);
-	if (pos != early)
-		turn(pos);
-	__syncthreads();
-	auto slot_of = [&](int h) { return (u32)pos < (u32)a.mapped ? a.slots.row(h)[pos] : pos; };
 	int queries = a.heads * pieces, keys = queries + a.kv * pieces, values = keys + (a.v.p ? a.kv * (a.dv / VEC) : 0);
-	for (int i = blockDim.x - 1 - threadIdx.x; i < values; i += blockDim.x) { // the first threads have a norm to make
+	// What is turned, of the queries, then of the keys: two pieces of a row, the second
+	// so far behind the first.
+	const int second = INTERLEAVED ? VEC : a.half;
+	auto first_of = [&](int i) { return i % pieces * VEC * (INTERLEAVED ? 2 : 1); };
+	auto pair_of = [&](int i) { return (i < queries ? a.q.row(t, i / pieces) : a.k.row(t, (i - queries) / pieces) + before) + first_of(i); };
+	Vec<DST, VEC> v[2], normed[PIECES];
+	auto load_pair = [&](const DST *x) { v[0] = *(const Vec<DST, VEC> *)x, v[1] = *(const Vec<DST, VEC> *)(x + second); };
+	auto load_row = [&](int h) {
+#pragma unroll
+		for (int n = 0; n < PIECES; n++)
+			if (int i = (n * WARP + lane_id()) * VEC; h < a.kv && i < before)
+				normed[n] = *(const Vec<DST, VEC> *)(a.k.row(t, h) + i);
+	};
+	int mine = blockDim.x - 1 - threadIdx.x; // the first warps have a norm to make
+	DST *pair = mine < keys ? pair_of(mine) : nullptr;
+	settle(pair);
+	wait_for_previous();
+	// Rows are on their way while the position is looked at.
+	if (pair)
+		load_pair(pair);
+	load_row(warp_id());
+	int pos = now(a.pos + t);
+	if (pos != seen)
+		turn(pos);
+	auto slot_of = [&](int h) { return (u32)pos < (u32)a.mapped ? a.slots.row(h)[pos] : pos; };
+	for (int h = warp_id(); before > 0 && h < a.kv; h += blockDim.x / WARP) {
+		if (h != warp_id())
+			load_row(h);
+		float sum = 0, scale = 1;
+#pragma unroll
+		for (int n = 0; n < PIECES; n++)
+			if (int i = (n * WARP + lane_id()) * VEC; i < before)
+				for (int j = 0; j < VEC; j++)
+					sum += f32(normed[n].at[j]) * f32(normed[n].at[j]);
+		if (a.gamma)
+			scale = 1 / sqrtf(warp_sum(sum) / before + a.eps);
+		int slot = slot_of(h);
+#pragma unroll
+		for (int n = 0; n < PIECES; n++)
+			if (int i = (n * WARP + lane_id()) * VEC; i < before) {
+				if (a.gamma)
+					for (int j = 0; j < VEC; j++)
+						normed[n].at[j] = to<DST>(f32(normed[n].at[j]) * scale * f32(gamma[n].at[j]));
+				*(Vec<DST, VEC> *)(a.k.row(t, h) + i) = normed[n];
+				if ((u32)slot < (u32)a.capacity)
+					*(Vec<DST, VEC> *)(a.keys.row(h, slot) + i) = normed[n];
+			}
+	}
+	for (int i = mine; i < values; i += blockDim.x) {
 		if (i < keys) {
-			bool key = i >= queries;
-			int at = key ? i - queries : i, h = at / pieces, pair = at % pieces * VEC;
-			int first = INTERLEAVED ? 2 * pair : pair, second = first + (INTERLEAVED ? VEC : a.half);
-			DST *x = key ? a.k.row(t, h) + before : a.q.row(t, h);
-			Vec<DST, VEC> v[2] = {*(Vec<DST, VEC> *)(x + first), *(Vec<DST, VEC> *)(x + second)};
+			if (i != mine) {
+				pair = pair_of(i);
+				load_pair(pair);
+			}
+			int first = i % pieces * VEC;
 #pragma unroll
 			for (int j = 0; j < VEC; j++) {
 				DST &p = INTERLEAVED ? v[2 * j / VEC].at[2 * j % VEC] : v[0].at[j];
 				DST &q = INTERLEAVED ? v[(2 * j + 1) / VEC].at[(2 * j + 1) % VEC] : v[1].at[j];
-				float u = f32(p), w = f32(q), c = cosines[pair + j], s = sines[pair + j];
+				float u = f32(p), w = f32(q), c = cosines[first + j], s = sines[first + j];
 				p = to<DST>(a.scale * (u * c - w * s));
 				q = to<DST>(a.scale * (w * c + u * s));
 			}
-			*(Vec<DST, VEC> *)(x + first) = v[0], *(Vec<DST, VEC> *)(x + second) = v[1];
+			*(Vec<DST, VEC> *)pair = v[0], *(Vec<DST, VEC> *)(pair + second) = v[1];
 			DST *into = nullptr;
-			if (key) {
+			if (i >= queries) {
+				int h = (i - queries) / pieces;
 				if (int slot = slot_of(h); (u32)slot < (u32)a.capacity)
 					into = a.keys.row(h, slot) + before;
 			} else if (a.turned.p) {
-				into = a.turned.row(t, h);
+				into = a.turned.row(t, i / pieces);
 			}
-			if (into)
-				*(Vec<DST, VEC> *)(into + first) = v[0], *(Vec<DST, VEC> *)(into + second) = v[1];
+			if (into) {
+				into += first_of(i);
+				*(Vec<DST, VEC> *)into = v[0], *(Vec<DST, VEC> *)(into + second) = v[1];
+			}
 		} else {
 			int at = i - keys, h = at / (a.dv / VEC), column = at % (a.dv / VEC) * VEC;
 			if (int slot = slot_of(h); (u32)slot < (u32)a.capacity)
 				*(Vec<DST, VEC> *)(a.values.row(h, slot) + column) = *(Vec<DST, VEC> *)(a.v.row(t, h) + column);
 		}
-	}
-	for (int h = 0; before > 0 && h < a.kv; h++) {
-		DST *x = a.k.row(t, h);
-		Vec<DST, VEC> v[PIECES];
-		float sum = 0, scale = 1;
-#pragma unroll
-		for (int n = 0; n < PIECES; n++)
-			if (int i = (n * blockDim.x + threadIdx.x) * VEC; i < before) {
-				v[n] = *(Vec<DST, VEC> *)(x + i);
-				for (int j = 0; j < VEC; j++)
-					sum += f32(v[n].at[j]) * f32(v[n].at[j]);
-			}
-		if (a.gamma)
-			scale = 1 / sqrtf(block_sum(sum, shared) / before + a.eps);
-		int slot = slot_of(h);
-#pragma unroll
-		for (int n = 0; n < PIECES; n++)
-			if (int i = (n * blockDim.x + threadIdx.x) * VEC; i < before) {
-				if (a.gamma)
-					for (int j = 0; j < VEC; j++)
-						v[n].at[j] = to<DST>(f32(v[n].at[j]) * scale * f32(gamma[n].at[j]));
-				*(Vec<DST, VEC> *)(x + i) = v[n];
-				if ((u32)slot < (u32)a.capacity)
-					*(Vec<DST, VEC> *)(a.keys.row(h, slot) + i) = v[n];
-			}
 	}
 }

@@ -3,9 +3,6 @@
 #include "early.cuh"
 #include "hopper.cuh"
 
-// Has x computed here and kept.
-template <class T> __device__ inline void settle(T *&x) { asm volatile("" : "+l"(x)); }
-
 #define SHARED(name) extern __shared__ __align__(128) u8 name[] // sized at the launch
 
 // Reads what another kernel of the same step wrote, past this multiprocessor's own cache.
