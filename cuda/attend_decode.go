@@ -27,12 +27,13 @@ type attendDecodeArgs struct {
 }
 
 type attendLatentArgs struct {
-	q, k, pieces           driver.TensorMap
+	k, pieces              driver.TensorMap
+	q                      cube
 	out, mass, from, pos   vec
 	heads, group, capacity int32
 	scale                  float32
 	early                  int32
-	_                      [12]byte // a TensorMap's alignment
+	_                      [52]byte // a TensorMap's alignment
 }
 
 type attendMergeArgs struct {
@@ -123,7 +124,7 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 	c := k.call("attend_latent").set("DK", dk).set("DV", a.V.Shape[2]).set("STAGES", latentStages)
 	parts := c.decodeParts(a)
 	args := attendLatentArgs{
-		q: c.boxes(a.Q, 1, latentHeads, 64), k: c.boxes(a.K, 1, latentRows, 64), pieces: c.boxes(a.K, 1, latentPiece, 64),
+		k: c.boxes(a.K, 1, latentRows, 64), pieces: c.boxes(a.K, 1, latentPiece, 64), q: c.cube(a.Q),
 		out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
 		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
 	}
@@ -132,7 +133,7 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 	}
 	panels := ceil(dk, 64)
 	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory
-		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(2+2*latentStages) + 8
+		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(1+2*latentStages) + 8
 	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 32 * (latentWarps + 1), Early: k.overlaps()}
 	if err := launch(c, "attend_latent", grid, shared, &args); err != nil {
 		return err

@@ -20,11 +20,13 @@
 #define HEADS 16
 #define PANELS ((DK + 63) / 64) // zero beyond DK
 #define COLUMNS (DV / WARPS) // of a warp
-#define EARLY 1              // tiles asked for before the kernel ahead is over, at most
 #define EVERYONE 5           // named barrier of the warps that compute; 1 … 4: pairs
 
+#define EARLY 1              // tiles asked for before the kernel ahead is over, at most
+
 struct Args {
-	TensorMap q, k, pieces; // boxes of HEADS, ROWS and PIECE rows
+	TensorMap k, pieces; // boxes of ROWS and PIECE rows
+	Cube<const bf16> q;
 	float *out;
 	Mass *mass;
 	const int *from; // or null: 0
@@ -40,7 +42,7 @@ struct Memory {
 	float4 products[WARPS][WARP];
 	bf16 weights[HEADS][ROWS + 8];
 	float top[HEADS][WARPS / 2], sum[HEADS][WARPS / 2];
-	u64 queries_full, full[STAGES], empty[STAGES];
+	u64 full[STAGES], empty[STAGES];
 	u64 again; // the tiles that were asked for in vain have come
 	Limits early;
 };
@@ -104,13 +106,6 @@ __device__ inline void copy_tile(const Args &a, Memory &m, const Work &w, int ti
 	}
 }
 
-__device__ inline void copy_queries(const Args &a, Memory &m, const Work &w)
-{
-	barrier_expect(&m.queries_full, PANELS * HEADS * 128);
-	for (int p = 0; p < PANELS; p++)
-		load_box(m.queries[p], &a.q, &m.queries_full, 64 * p, w.kv * a.group, w.t);
-}
-
 // Asks for the first tiles before the kernel ahead is over, as far as it does not
 // write their rows; returns how many.
 __device__ inline int copy_early(const Args &a, Memory &m, const Work &w, const Limits &limits)
@@ -121,34 +116,45 @@ __device__ inline int copy_early(const Args &a, Memory &m, const Work &w, const 
 	return n;
 }
 
-// One thread brings the queries and all tiles, of which some are asked for already: at
-// first those that the limits ask for as they were before the kernel ahead was over.
-// As a rule they are the same after it, now; else it begins again.
+// One thread brings all tiles, of which some are asked for already: at first those
+// that the limits ask for as they were before the kernel ahead was over. As a rule
+// they are the same after it, now; else it begins again.
 __device__ inline void copy_all(const Args &a, Memory &m, Work w, const Limits &limits, const Limits &now, int asked)
 {
 	u64 policy = evict_first();
-	for (int i = 0; i < w.ahead(); i++) {
-		if (i >= asked)
-			copy_tile(a, m, w, i, policy);
-		if (i == 0)
-			copy_queries(a, m, w);
-	}
+	for (int i = asked; i < w.ahead(); i++)
+		copy_tile(a, m, w, i, policy);
 	int next = w.ahead();
 	if (limits != now) {
 		for (int i = 0; i < next; i++)
 			barrier_wait(&m.full[i], 0);
 		barrier_arrive(&m.again);
 		w = Work(a, now, next);
-		if (next == 0 && w.tiles > 0)
-			copy_queries(a, m, w);
-		if (next > 0 && w.tiles == 0)
-			barrier_wait(&m.queries_full, 0); // the block ends after what it asked for
 		next = 0;
 	}
 	for (int i = next; i < w.tiles; i++) {
 		barrier_wait(&m.empty[i % STAGES], i / STAGES & 1 ^ 1);
 		copy_tile(a, m, w, i, policy);
 	}
+}
+
+// Queries as the copy engine would bring them; zero where there are none.
+__device__ inline void load_queries(const Args &a, Memory &m, const Work &w)
+{
+	const int pieces = PANELS * 8, each = (HEADS * pieces + WARPS * WARP - 1) / (WARPS * WARP);
+	uint4 x[each]; // all under way at once
+#pragma unroll
+	for (int n = 0; n < each; n++) {
+		int i = n * WARPS * WARP + threadIdx.x, row = i / pieces, piece = i % pieces;
+		x[n] = row < a.group && piece * 8 < DK ? __ldcg((const uint4 *)(a.q.row(w.t, w.kv * a.group + row) + piece * 8)) : make_uint4(0, 0, 0, 0);
+	}
+#pragma unroll
+	for (int n = 0; n < each; n++) {
+		int i = n * WARPS * WARP + threadIdx.x, row = i / pieces, piece = i % pieces;
+		if (row < HEADS)
+			*(uint4 *)((u8 *)m.queries[piece / 8] + place(row, piece % 8)) = x[n];
+	}
+	named_wait(EVERYONE, WARPS * WARP);
 }
 
 // Rows that were not asked for become zero as far as they meet weights, which
@@ -268,18 +274,25 @@ __device__ inline void add_values(Memory &m, State &z, const bf16 (*tile)[ROWS][
 	}
 }
 
+// A warp's sums go through a tile that nobody reads any more, so that whole lines are
+// written.
 __device__ inline void finish(const Args &a, Memory &m, State &z, const Work &w)
 {
-	int g = lane_id() / 4, c = lane_id() % 4, half = warp_id() % 2;
+	int lane = lane_id(), g = lane / 4, c = lane % 4, half = warp_id() % 2;
 	i64 first = ((i64)w.t * a.heads + w.kv * a.group) * PARTS + w.part;
+	float *sums = (float *)m.rows[w.tiles % STAGES] + warp_id() * HEADS * COLUMNS;
+	auto at = [&](int head, int column) { return sums + head * COLUMNS + (column ^ head % (COLUMNS / 8) * 8); }; // no two in a bank
 #pragma unroll
-	for (int h = 0; h < 2; h++) {
-		float *out = a.out + (first + (i64)(g + 8 * h) * PARTS) * DV + warp_id() * COLUMNS + 2 * c;
-		if (g + 8 * h < a.group)
+	for (int i = 0; i < COLUMNS / 8; i++)
 #pragma unroll
-			for (int i = 0; i < COLUMNS / 8; i++)
-				*(float2 *)(out + 8 * i) = make_float2(z.acc[i][2 * h], z.acc[i][2 * h + 1]);
-	}
+		for (int h = 0; h < 2; h++)
+			*(float2 *)at(g + 8 * h, 8 * i + 2 * c) = make_float2(z.acc[i][2 * h], z.acc[i][2 * h + 1]);
+	__syncwarp();
+	float *out = a.out + first * DV + warp_id() * COLUMNS;
+#pragma unroll
+	for (int i = lane * 4; i < HEADS * COLUMNS; i += WARP * 4)
+		if (int head = i / COLUMNS; head < a.group)
+			*(float4 *)(out + (i64)head * PARTS * DV + i % COLUMNS) = *(const float4 *)at(head, i % COLUMNS);
 	float sum = quad_sum(half ? z.sum[1] : z.sum[0]);
 	if (c == 0)
 		m.sum[g + 8 * half][warp_id() / 2] = sum;
@@ -292,9 +305,9 @@ __device__ inline void finish(const Args &a, Memory &m, State &z, const Work &w)
 
 __device__ inline void compute(const Args &a, Memory &m, const Work &w)
 {
+	load_queries(a, m, w);
 	if (w.used > 0) // before that, a stage's second load cannot be told from none
 		barrier_wait(&m.again, 0);
-	barrier_wait(&m.queries_full, 0);
 	Queries q(m);
 	State z;
 	for (int i = 0; i < w.tiles; i++) {
@@ -321,14 +334,12 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * WARP, 1) attend_laten
 	if (threadIdx.x == 0) {
 		// Read once for the block: the kernel ahead may be changing them.
 		m.early = Limits(a.from, a.pos, blockIdx.z);
-		barrier_init(&m.queries_full, 1);
 		barrier_init(&m.again, 1);
 		for (int i = 0; i < STAGES; i++) {
 			barrier_init(&m.full[i], 1);
 			barrier_init(&m.empty[i], WARPS);
 		}
 		barriers_ready();
-		announce(&a.q);
 		announce(&a.k);
 		announce(&a.pieces);
 	}
