@@ -25,9 +25,9 @@ func (k *kernels) HeadLinear(dst, x, w *device.Tensor, transpose bool) error {
 	kernel, vector, columns := "direct", vectorOf(16/w.DType.Size(), w, x), threads/32
 	if transpose {
 		vector = transposedVector(w)
-		kernel, columns = "transposed", transposedColumns(vector)
+		kernel, columns = "transposed", transposedLanes*vector
 	}
-	c.set("VEC", vector)
+	c.set("VEC", vector).set("LANES", transposedLanes)
 	return launch(c, kernel, k.early(driver.Grid{X: ceil(outs, columns), Y: heads, Z: tokens, Threads: threads}), 0, &args)
 }
 
@@ -44,8 +44,12 @@ func transposedVector(w *device.Tensor) int {
 	return vector
 }
 
-// transposedColumns is how many outputs a block has then.
-func transposedColumns(vector int) int { return 16 * vector }
+// Threads of a block beside each other, with so many outputs each, where w is
+// transposed; beside what else absorb does, smaller blocks are there sooner.
+const (
+	transposedLanes = 16
+	absorbLanes     = 8
+)
 
 // headTiles is HeadLinear for many tokens: heads are the batch of a product.
 func (k *kernels) headTiles(dst, x, w *device.Tensor, transpose bool) error {

@@ -79,7 +79,8 @@ func (k *kernels) absorb(a device.RotateAppendArgs, vector int) error {
 	}
 	c := k.call("absorb").rotateMacros(a, vector).as("SRC", b.X.DType).as("W", b.W.DType)
 	args := absorbArgs{c.rotateArgs(a), c.headLinearArgs(b.Dst, b.X, b.W)}
-	grid := driver.Grid{X: ceil(outs, transposedColumns(vector)), Y: heads + 1, Z: tokens, Threads: threads}
+	c.set("LANES", absorbLanes)
+	grid := driver.Grid{X: ceil(outs, absorbLanes*vector), Y: heads + 1, Z: tokens, Threads: threads}
 	return launch(c, "absorb", k.early(grid), 8*int(args.place.half), &args)
 }
 

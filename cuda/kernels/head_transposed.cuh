@@ -12,9 +12,8 @@ struct HeadProduct {
 	int in, outs;
 };
 
-#define LANES 16 // threads beside each other
-#define ROWS (256 / LANES)
-#define DEEP 8
+#define ROWS (256 / LANES) // LANES: threads beside each other
+#define DEEP (LANES / 2)   // loads under way: 128 inputs of a block
 
 __device__ inline void multiply_transposed(const HeadProduct &a)
 {
