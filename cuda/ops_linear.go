@@ -122,8 +122,8 @@ func (k *kernels) gemvGroup(p fewRows) error {
 	shape := k.gemvShape(tokens, p.w.Out(), in, vector, w)
 	if normed == 1 {
 		shape = gemvNormed(p.w.Out(), in, vector, w)
-		if gated == 0 && in < 12*32*vector { // short rows: a lane's first loads are most of them
-			shape.ahead = 2
+		if gated == 0 && p.w.Out()*in*w.Size() >= large && in >= 2*32*vector { // a head
+			shape = gemvShape{4, 2, 2}
 		}
 	}
 	c.set("TOKENS", tokens).set("VEC", vector).set("OUTS", shape.outs).set("SPLIT", shape.split).set("AHEAD", shape.ahead)
