@@ -55,9 +55,9 @@ const (
 	scoreSlots    = 2 // slabs of a strand in shared memory, at most; twice as many of F8
 	attendThreads = 512
 	mostDrawn     = 1024 // by a query head
-	fewDrawn      = 64   // that are ranked by counting
-	fewInGroups   = 32   // where only groups that reach the border are looked at
-	mostQuads     = 4    // of teams that a thread looks at one by one
+	fewDrawn      = 32   // that are ranked by counting
+	teamSets      = 64
+	mostQuads     = 4 // of teams that a thread looks at one by one
 	mostGroups    = 4096
 	mostRows      = 1 << 24            // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
@@ -142,15 +142,14 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 		p.most, p.attendRoom = mostDrawn, 76544
 	}
 	p.tops = attendThreads
-	// Sets of threads with 4 teams each or more; all but few must have some.
-	sets := 64 * ceil(drawn, 32)
-	if quads := ceil(teams, 4*attendThreads); drawn <= fewDrawn && quads <= mostQuads && teams >= 30*sets {
-		p.sets, p.quads, p.most = sets, quads, fewDrawn
-		p.attendRoom = 15744 + 4*sets + 4*4*attendThreads*quads
-		return
-	}
-	if drawn <= fewInGroups {
-		p.sets, p.most, p.attendRoom = sets, fewDrawn, 21248
+	if drawn <= fewDrawn {
+		p.sets, p.most, p.attendRoom = teamSets, 2*fewDrawn, 21248
+		// Sets of threads with 4 teams each or more; all but few must have some.
+		if quads := ceil(teams, 4*attendThreads); quads <= mostQuads && teams >= 30*teamSets {
+			p.quads = quads
+			p.attendRoom = 16000 + 4*4*attendThreads*quads
+			return
+		}
 	}
 	// At least twice as many groups as teams drawn, if groups of 4 make so many; and so few teams in a third more groups
 	// than are drawn that a block can look at them.
