@@ -100,15 +100,6 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 	};
 	read_rows(a, w, at, stride, multiply);
 
-	// A thread an output. What it is added to comes while sums are made.
-	static_assert(GROUPS * EVERY * TOKENS <= 256, "outputs of a block");
-	int t = threadIdx.x % TOKENS, o = threadIdx.x / TOKENS % EVERY, g = threadIdx.x / (TOKENS * EVERY);
-	int out = ((blockIdx.x - part.block) * GROUPS + g) * EVERY + o;
-	bool mine = g < GROUPS && out < part.outs;
-#if !GATED
-	DST *dst = a.dst.row(t) + part.column + out;
-	float before = a.add && mine ? f32(*dst) : 0;
-#endif
 	__shared__ float shared[8][OUTS + NORM][TOKENS];
 #pragma unroll
 	for (int t = 0; t < TOKENS; t++) {
@@ -125,27 +116,33 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 		}
 	}
 	__syncthreads();
-	if (!mine)
-		return;
-	float scale = 1;
-	if (NORM) {
-		float squares = 0;
-		for (int s = 0; s < SPLIT; s++)
-			squares += shared[g * SPLIT + s][OUTS + NORM - 1][t];
-		scale = 1 / sqrtf(squares / a.in + a.eps);
-	}
-	auto result = [&](int p, int o) {
-		float y = 0;
-		for (int s = 0; s < SPLIT; s++)
-			y += shared[g * SPLIT + s][o][t];
-		return scale * y + (a.parts[p].bias ? f32(a.parts[p].bias[out]) : 0);
-	};
+	for (int i = threadIdx.x; i < GROUPS * EVERY * TOKENS; i += blockDim.x) {
+		int t = i % TOKENS, o = i / TOKENS % EVERY, g = i / (TOKENS * EVERY);
+		int out = ((blockIdx.x - part.block) * GROUPS + g) * EVERY + o;
+		if (out >= part.outs)
+			continue;
+		float scale = 1;
+		if (NORM) {
+			float squares = 0;
+			for (int s = 0; s < SPLIT; s++)
+				squares += shared[g * SPLIT + s][OUTS + NORM - 1][t];
+			scale = 1 / sqrtf(squares / a.in + a.eps);
+		}
+		auto result = [&](int p, int o) {
+			float y = 0;
+			for (int s = 0; s < SPLIT; s++)
+				y += shared[g * SPLIT + s][o][t];
+			return scale * y + (a.parts[p].bias ? f32(a.parts[p].bias[out]) : 0);
+		};
 #if GATED
-	float gate = result(0, o), up = result(1, o + EVERY);
-	a.wide.row(t)[out] = to<DST>(gate);
-	a.wide.row(t)[part.outs + out] = to<DST>(up);
-	a.dst.row(t)[out] = to<DST>(gate / (1 + expf(-gate)) * up);
+		float gate = result(0, o), up = result(1, o + EVERY);
+		a.wide.row(t)[out] = to<DST>(gate);
+		a.wide.row(t)[part.outs + out] = to<DST>(up);
+		a.dst.row(t)[out] = to<DST>(gate / (1 + expf(-gate)) * up);
 #else
-	*dst = to<DST>(a.add ? before + result(p, o) : result(p, o));
+		DST *dst = a.dst.row(t) + part.column + out;
+		float y = result(p, o);
+		*dst = to<DST>(a.add ? f32(*dst) + y : y);
 #endif
+	}
 }
