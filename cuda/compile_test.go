@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -349,4 +350,63 @@ func checkLog(t *testing.T, p program, log string) {
 			t.Errorf("%s %s spills %s + %s bytes", names[i][1], p.key(), stores, loads)
 		}
 	}
+}
+
+// TestRegistersOfProducts has the products of one row of Qwen2.5-7B take no more registers
+// than leave a multiprocessor with as many blocks of 256 threads as they were tuned with.
+func TestRegistersOfProducts(t *testing.T) {
+	openCompiler(t)
+	target, err := newTarget(90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hidden, inner, vocab = 3584, 18944, 152064
+	for _, c := range []struct {
+		name  string
+		most  int // registers
+		issue func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm)
+	}{
+		{"q, k and v", 48, func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm) {
+			ops.NormLinear(p.tensor(device.BF16, 1, hidden+1024), h, x, n, p.weight(hidden, hidden, 512, 512))
+		}},
+		{"o", 40, func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm) {
+			ops.LinearAdd(x, h, p.weight(hidden, hidden))
+		}},
+		{"gate and up", 40, func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm) {
+			ops.NormSwiGLU(p.tensor(device.BF16, 1, inner), p.tensor(device.BF16, 1, 2*inner), h, x, n, p.weight(hidden, inner, inner))
+		}},
+		{"down", 64, func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm) {
+			ops.LinearAdd(x, p.tensor(device.BF16, 1, inner), p.weight(inner, hidden))
+		}},
+		{"head", 64, func(p *planner, ops *device.Ops, x, h *device.Tensor, n device.Norm) {
+			ops.NormLinear(p.tensor(device.F32, 1, vocab), h, x, n, p.weight(hidden, vocab))
+		}},
+	} {
+		p := newPlanner(90)
+		ops := device.NewOps(p.kernels, nil)
+		norm := device.Norm{Gamma: p.tensor(device.BF16, hidden), Eps: 1e-6}
+		c.issue(p, ops, p.tensor(device.F32, 1, hidden), p.tensor(device.BF16, 1, hidden), norm)
+		if ops.Err() != nil || len(p.programs) != 1 {
+			t.Fatalf("%s: %v, %d programs", c.name, ops.Err(), len(p.programs))
+		}
+		for _, program := range p.programs {
+			log, err := report(target, program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkLog(t, program, log)
+			used := usage.FindStringSubmatch(log)
+			if n, err := strconv.Atoi(used[1]); err != nil || n > c.most {
+				t.Errorf("%s takes %s registers, want at most %d (%v)", c.name, used[1], c.most, err)
+			}
+		}
+	}
+}
+
+// weight is a weight of parts with so many outputs.
+func (p *planner) weight(in int, outs ...int) (w device.Weight) {
+	for _, n := range outs {
+		w.Parts = append(w.Parts, p.tensor(device.BF16, n, in))
+	}
+	return w
 }
