@@ -91,7 +91,7 @@ KERNEL attend_many(PARAM)
 			if (j0 + lane_id() > m.last[query])
 				s[e] = -INF;
 			float now = fmaxf(top[e], warp_max(s[e]));
-			float p = now == -INF ? 0 : expf(s[e] - now);
+			float p = expf(s[e] - reference(now));
 			float shrink = now == -INF ? 1 : expf(top[e] - now);
 			top[e] = now;
 			sum[e] = sum[e] * shrink + warp_sum(p);

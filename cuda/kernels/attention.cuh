@@ -72,7 +72,7 @@ template <int H> __device__ inline void weigh(AttentionMemory<H> &m, int n)
 		top = fmaxf(top, m.p[r][h]);
 	top = warp_max(top);
 	for (int r = lane_id(); r < n; r += WARP) {
-		float p = top == -INF ? 0 : expf(m.p[r][h] - top);
+		float p = expf(m.p[r][h] - reference(top));
 		m.p[r][h] = p;
 		sum += p;
 	}

@@ -103,6 +103,10 @@ __device__ inline float warp_max(float x)
 	return x;
 }
 
+// What is subtracted from logits of the given maximum, which forgets those that are not a number: also where it is −Inf,
+// so that their weights are none, and those of −Inf zero.
+__device__ inline float reference(float top) { return top == -INF ? 0 : top; }
+
 // Sum over a block of at most 1,024 threads, the same bits in every thread.
 // shared has one element a warp and may be reused after the next barrier.
 template <class T> __device__ inline T block_sum(T x, T *shared)

@@ -59,9 +59,6 @@ template <int ROWS> struct Share {
 	__device__ int end(int tile) const { return tile < rounds ? first + tile * next + ROWS - 1 : last; } // its last row
 };
 
-// What is subtracted from logits of the given maximum, also where all are −Inf.
-__device__ inline float reference(float top) { return top == -INF ? 0 : top; }
-
 // d += a·b for a 16 × 16 and b 16 × 8, bf16 or half. Lane 4g + c holds the rows g and g + 8 of
 // a at its columns 2c, 2c + 1, 2c + 8, 2c + 9; the column g of b at those rows;
 // the rows g and g + 8 of d at the columns 2c and 2c + 1.

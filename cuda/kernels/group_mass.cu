@@ -23,7 +23,7 @@ KERNEL group_mass(PARAM)
 		top = fmaxf(top, scores[i]);
 	top = warp_max(top);
 	for (int i = from + lane_id(); i < to; i += WARP)
-		sum += top == -INF ? 0 : expf(scores[i] - top);
+		sum += expf(scores[i] - reference(top));
 	sum = warp_sum(sum);
 	if (lane_id() == 0)
 		a.phi.row(t, h)[g] = sum != 0 ? top + logf(sum) : -INF;

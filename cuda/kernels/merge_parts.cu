@@ -32,7 +32,7 @@ KERNEL merge_parts(PARAM)
 	for (int s = 0; s < n; s++)
 		top = fmaxf(top, part[s * width + a.dv]);
 	for (int s = 0; s < n; s++) {
-		float w = top == -INF ? 0 : expf(part[s * width + a.dv] - top);
+		float w = expf(part[s * width + a.dv] - reference(top));
 		sum += w * part[s * width + a.dv + 1];
 		if (threadIdx.x == 0)
 			weight[s] = w;

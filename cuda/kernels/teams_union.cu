@@ -286,9 +286,6 @@ struct State {
 	float top[2], sum[2];
 };
 
-// What is subtracted from logits of the given maximum, also where all are −Inf.
-__device__ inline float reference(float top) { return top == -INF ? 0 : top; }
-
 __device__ inline u32 transposed(u32 x)
 {
 	u32 y;
