@@ -9,7 +9,7 @@ import (
 // every place that shows the figure.
 func TestAccessAboveAll(t *testing.T) {
 	dir := t.TempDir()
-	above := []string{"--parents", "contiguous", "--budget"}
+	above := []string{"--attention-seed", "1", "--parents", "contiguous", "--budget"} // another draw reads more
 	ids := "--prompt-ids=" + idList(randomIDs(64, 60, 1))
 	m := tiny + "qwen2_tied_gqa"
 	evaluate := []string{"evaluate", needle, "--tasks", "access_1", "--length", "90", "--samples", "1", "-n", "2"}
