@@ -34,15 +34,7 @@ struct Memory {
 __device__ inline void finish(const Args &a, Memory &m, State &z, int t, int kv, int part)
 {
 	int g = lane_id() / 4, c = lane_id() % 4;
-#pragma unroll
-	for (int step = 4; step < WARP; step *= 2)
-#pragma unroll
-		for (int h = 0; h < 2; h++)
-			z.sum[h] += __shfl_xor_sync(~0u, z.sum[h], step);
-	if (g == 0) {
-		m.top[warp_id()][c] = make_float2(z.top[0], z.top[1]);
-		m.sum[warp_id()][c] = make_float2(z.sum[0], z.sum[1]);
-	}
+	leave_mass(z, m.top, m.sum);
 	__syncthreads();
 	float top[2] = {-INF, -INF}, sum[2] = {};
 #pragma unroll

@@ -45,9 +45,6 @@ struct Memory {
 
 __device__ inline int clusters_for(int rows) { return rows <= ALONE ? 1 : min(CLUSTERS, (rows + AT_LEAST - 1) / AT_LEAST); }
 
-__device__ inline float low(u32 x) { return f32(ELEMENT{(u16)x}); }
-__device__ inline float high(u32 x) { return f32(ELEMENT{(u16)(x >> 16)}); }
-
 __device__ inline void find_angles(const Args &a, Memory &m, int pos)
 {
 	for (int i = threadIdx.x; i < D / 2; i += WARPS * WARP)
@@ -64,7 +61,7 @@ __device__ inline void rotate(uint4 (&x)[D / 32], const Memory &m, float scale)
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			float2 c = *(const float2 *)(cosines + 2 * i), s = *(const float2 *)(sines + 2 * i);
-			float u0 = low(u[i]), u1 = high(u[i]), w0 = low(w[i]), w1 = high(w[i]);
+			float u0 = low_half(u[i]), u1 = high_half(u[i]), w0 = low_half(w[i]), w1 = high_half(w[i]);
 			u[i] = pack<ELEMENT>(scale * (u0 * c.x - w0 * s.x), scale * (u1 * c.y - w1 * s.y));
 			w[i] = pack<ELEMENT>(scale * (w0 * c.x + u0 * s.x), scale * (w1 * c.y + u1 * s.y));
 		}
@@ -107,15 +104,7 @@ __device__ inline void put_new(const Args &a, Keys &keys, Values &values, const 
 __device__ inline void send_sums(Memory &m, State &z, int block)
 {
 	int warp = warp_id(), g = lane_id() / 4, c = lane_id() % 4;
-#pragma unroll
-	for (int step = 4; step < WARP; step *= 2)
-#pragma unroll
-		for (int h = 0; h < 2; h++)
-			z.sum[h] += __shfl_xor_sync(~0u, z.sum[h], step);
-	if (g == 0) {
-		m.tops[warp][c] = make_float2(z.top[0], z.top[1]);
-		m.masses[warp][c] = make_float2(z.sum[0], z.sum[1]);
-	}
+	leave_mass(z, m.tops, m.masses);
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		m.sums[warp][i][lane_id()] = make_float4(z.acc[i][0], z.acc[i][1], z.acc[i][2], z.acc[i][3]);

@@ -7,11 +7,10 @@
 // permutation. Weights go to ELEMENT (bf16 or half) for the product with the values,
 // sums are float32. D is 64 or 128.
 #include "decode.cuh"
+#include "grouped.cuh"
 
 #define TILES (128 / D) // of 16 rows, at a time
 #define ROWS (16 * TILES)
-#define HALVES (D / 64) // 64 columns
-#define SUMS (D / 16)   // products that cover the columns
 
 struct Keys { uint4 at[TILES][2][D / 32]; };       // rows g and g + 8, every 4th 16 bytes from c on
 struct Values { uint4 at[TILES][4][HALVES]; };     // rows 2c, 2c + 1, 2c + 8, 2c + 9; every 8th 16 bytes from g on
@@ -23,8 +22,6 @@ __device__ inline uint4 load_once(const ELEMENT *p, u64 policy)
 		: "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p), "l"(policy));
 	return x;
 }
-
-__device__ inline u32 word(const uint4 &x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // Rows past the last are the last once more.
 __device__ inline void load(Keys &k, Mat<const ELEMENT> src, int row, int last, u64 policy)
@@ -55,13 +52,6 @@ __device__ inline void load(Values &v, Mat<const ELEMENT> src, int row, int last
 		}
 }
 
-// Attention of a warp: the sums of the heads 2c and 2c + 1 over the lane's rows,
-// the columns of sum[i] as mma leaves them.
-struct State {
-	float acc[SUMS][4] = {};
-	float top[2] = {-INF, -INF}, sum[2] = {};
-};
-
 // The logits of a tile become weights; the state is brought to the new reference.
 __device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int row, int last)
 {
@@ -74,25 +64,7 @@ __device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int ro
 			s[i][e] = row + 16 * i + e / 2 * 8 + g <= last ? s[i][e] * scale : -INF;
 			top[e % 2] = fmaxf(top[e % 2], s[i][e]);
 		}
-#pragma unroll
-	for (int step = 4; step < WARP; step *= 2)
-#pragma unroll
-		for (int h = 0; h < 2; h++)
-			top[h] = fmaxf(top[h], __shfl_xor_sync(~0u, top[h], step));
-	if (__any_sync(~0u, top[0] != z.top[0] || top[1] != z.top[1])) {
-		float shrink[2];
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			shrink[h] = power2(z.top[h] - reference(top[h]));
-			z.sum[h] *= shrink[h];
-			z.top[h] = top[h];
-		}
-#pragma unroll
-		for (int i = 0; i < SUMS; i++)
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				z.acc[i][e] *= shrink[e % 2];
-	}
+	raise(z, top);
 #pragma unroll
 	for (int i = 0; i < TILES; i++)
 #pragma unroll
@@ -100,14 +72,6 @@ __device__ inline void weigh(State &z, float (&s)[TILES][4], float scale, int ro
 			s[i][e] = power2(s[i][e] - reference(top[e % 2]));
 			z.sum[e % 2] += s[i][e];
 		}
-}
-
-// The 8 × 8 matrix of ELEMENT of which every lane holds two neighbours, transposed.
-__device__ inline u32 transposed(u32 x)
-{
-	u32 y;
-	asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-	return y;
 }
 
 // The logits of a tile, unscaled.
