@@ -1,14 +1,16 @@
 // Exact attention of one token in one kernel, with grouped queries, at most 8 heads a
 // key head, over the rows from ≤ j ≤ pos. With ROTATE queries and the new key are
 // turned on the way, and the new key and value stored, as rotate_append does; the new
-// row is the last one (from is null), and every other one may be asked for before the
-// kernel ahead has ended (early).
+// row is the last one (from is null). With early every other row and pos are as they
+// were before the step, and are read before the kernel ahead has ended.
 // Grid: (CLUSTERS · CLUSTER, key heads) in clusters of CLUSTER, WARPS · 32 threads.
 // All warps of as many clusters as the number of rows asks for share the rows
-// (attend_rows.cuh). The blocks of a cluster send each other their sums, and each
-// finishes D / CLUSTER columns of all heads. Where there are several clusters, the
-// block that comes last with some columns puts those of all clusters together. Sums in
-// an order that depends on the number of rows alone.
+// (attend_rows.cuh). The blocks of a cluster send each other their sums, when all have
+// said that their inboxes are open, and each finishes D / CLUSTER columns of all heads.
+// Where there are several clusters, each leaves its columns in parts, and the block that
+// counts last in arrived joins those of all. So blocks wait for their own cluster alone,
+// which the card starts as a whole, and a cluster without rows is free to end at once.
+// Sums in an order that depends on the number of rows alone.
 // q [1, heads, D]; k, v [key heads, capacity, D]; newK, newV [1, key heads, D], all
 // ELEMENT on 16-byte boundaries; out [1, heads, D]; lse [1, heads] or null, natural
 // log; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
@@ -30,7 +32,7 @@ struct Args {
 	u64 *read;
 	int heads, group, capacity;
 	float scale, turn; // of the logits; of what is rotated
-	int early;
+	int early; // pos, and the rows before the new one, are not written by this step
 };
 
 struct Memory {
@@ -67,6 +69,21 @@ __device__ inline void rotate(uint4 (&x)[D / 32], const Memory &m, float scale)
 		}
 		x[j] = make_uint4(u[0], u[1], u[2], u[3]), x[j + D / 64] = make_uint4(w[0], w[1], w[2], w[3]);
 	}
+}
+
+// The lane's part of the queries, and of the new row.
+__device__ inline void load_new(const Args &a, uint4 (&q)[D / 32], uint4 (&key)[D / 32], uint4 (&value)[HALVES], int kv, int g, int c)
+{
+#pragma unroll
+	for (int j = 0; j < D / 32; j++) {
+		q[j] = g < a.group ? *(const uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
+		if (ROTATE)
+			key[j] = *(const uint4 *)(a.newK.row(0, kv) + 32 * j + 8 * c);
+	}
+	if (ROTATE)
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+			value[h] = *(const uint4 *)(a.newV.row(0, kv) + 64 * h + 8 * g);
 }
 
 // Puts the new row where a tile should have it, and stores it.
@@ -158,6 +175,16 @@ template <int N> __device__ inline Column together(const Column (&x)[N])
 	return y;
 }
 
+// Puts the columns of the cluster's blocks together.
+__device__ inline Column join_blocks(const Memory &m, int h)
+{
+	Column x[CLUSTER];
+#pragma unroll
+	for (int b = 0; b < CLUSTER; b++)
+		x[b] = Column{m.top[b][h], m.sum[b][h], m.part[b][h][threadIdx.x % SHARE]};
+	return together(x);
+}
+
 // Puts the columns of all clusters together; false for blocks that leave that to another.
 __device__ inline bool join_clusters(const Args &a, Memory &m, Column &y, int kv, int block, int cluster, int clusters)
 {
@@ -189,6 +216,21 @@ __device__ inline bool join_clusters(const Args &a, Memory &m, Column &y, int kv
 		y = together(x);
 	}
 	return true;
+}
+
+__device__ inline void store_query(const Args &a, const uint4 (&q)[D / 32], int kv)
+{
+	int g = lane_id() / 4, c = lane_id() % 4;
+#pragma unroll
+	for (int j = 0; j < D / 32; j++)
+		*(uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) = q[j];
+}
+
+__device__ inline void write(const Args &a, const Column &y, int head, int column)
+{
+	a.out.row(0, head)[column] = to<DST>(y.sum != 0 ? y.value / y.sum : 0);
+	if (a.lse.p && column == 0)
+		a.lse.row(0)[head] = y.sum != 0 ? (y.top + log2f(y.sum)) * LN2 : -INF;
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
@@ -235,16 +277,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	if (!a.early)
 		now = Limits(a.from, a.pos, 0);
 	uint4 q[D / 32], key[D / 32], value[HALVES];
-#pragma unroll
-	for (int j = 0; j < D / 32; j++) {
-		q[j] = g < a.group ? *(const uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
-		if (ROTATE)
-			key[j] = *(const uint4 *)(a.newK.row(0, kv) + 32 * j + 8 * c);
-	}
-	if (ROTATE)
-#pragma unroll
-		for (int h = 0; h < HALVES; h++)
-			value[h] = *(const uint4 *)(a.newV.row(0, kv) + 64 * h + 8 * g);
+	load_new(a, q, key, value, kv, g, c);
 	bool moved = limits != now;
 	if (moved && ROTATE) {
 		__syncthreads();
@@ -287,25 +320,16 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	int h = threadIdx.x / SHARE, column = block * SHARE + threadIdx.x % SHARE, head = kv * a.group + h;
 	if (threadIdx.x < 8 * SHARE) {
 		inbox_wait(&m.inbox);
-		Column x[CLUSTER];
-#pragma unroll
-		for (int b = 0; b < CLUSTER; b++)
-			x[b] = Column{m.top[b][h], m.sum[b][h], m.part[b][h][threadIdx.x % SHARE]};
-		y = together(x);
+		y = join_blocks(m, h);
 	}
 	if (clusters > 1 && !join_clusters(a, m, y, kv, block, cluster, clusters))
 		return;
-	if (h < a.group) {
-		a.out.row(0, head)[column] = to<DST>(y.sum != 0 ? y.value / y.sum : 0);
-		if (a.lse.p && column == 0)
-			a.lse.row(0)[head] = y.sum != 0 ? (y.top + log2f(y.sum)) * LN2 : -INF;
-	}
+	if (h < a.group)
+		write(a, y, head, column);
 	if (block > 0)
 		return;
 	if (ROTATE && warp_id() == 0 && g < a.group) // nobody reads them any more
-#pragma unroll
-		for (int j = 0; j < D / 32; j++)
-			*(uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) = q[j];
+		store_query(a, q, kv);
 	if (a.read && kv == 0 && threadIdx.x == 0)
 		atomicAdd(a.read, (u64)Range(limits, a.capacity).rows * gridDim.y);
 }
