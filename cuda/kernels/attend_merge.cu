@@ -5,8 +5,9 @@
 // of 32 groups takes 4 columns of every 32nd part. out [tokens, heads, DV]; lse
 // [tokens, heads] or null, natural log; parts: decode.cuh. read, if there is one,
 // grows by keyHeads · rows of every token. w [heads, outs, DV]: the blocks of a
-// cluster send each other their columns, and a warp does an output, whose weights
-// are on their way before the kernel ahead has ended.
+// cluster send each other their columns, when all have said that their inboxes are open,
+// and wait for no other blocks; a warp does an output, whose weights are on their way
+// before the kernel ahead has ended.
 #include "shared.cuh"
 #include "decode.cuh"
 
@@ -41,6 +42,39 @@ struct Args {
 	int heads, keyHeads, capacity, outs;
 };
 
+// Weighs the n parts, a lane every 32nd of them; top and sum: of all.
+__device__ inline void weigh(const Mass (&mass)[EACH], int n, float (&weight)[EACH], float &top, float &sum)
+{
+	top = -INF, sum = 0;
+#pragma unroll
+	for (int i = 0; i < EACH; i++)
+		if (i * GROUPS + lane_id() < n)
+			top = fmaxf(top, mass[i].top);
+	top = warp_max(top);
+#pragma unroll
+	for (int i = 0; i < EACH; i++) {
+		bool there = i * GROUPS + lane_id() < n;
+		weight[i] = there ? power2(mass[i].top - reference(top)) : 0;
+		sum += there ? weight[i] * mass[i].sum : 0;
+	}
+	sum = warp_sum(sum);
+}
+
+// Adds what the warp's two groups have of the n parts; weight: as weigh leaves it.
+__device__ inline void add_parts(float4 &y, const float4 (&x)[EACH], const float (&weight)[EACH], int group, int n)
+{
+#pragma unroll
+	for (int i = 0; i < EACH; i++) {
+		float w = __shfl_sync(~0u, weight[i], group);
+		if (i * GROUPS + group < n)
+			y.x += w * x[i].x, y.y += w * x[i].y, y.z += w * x[i].z, y.w += w * x[i].w;
+	}
+	y.x += __shfl_xor_sync(~0u, y.x, QUADS);
+	y.y += __shfl_xor_sync(~0u, y.y, QUADS);
+	y.z += __shfl_xor_sync(~0u, y.z, QUADS);
+	y.w += __shfl_xor_sync(~0u, y.w, QUADS);
+}
+
 // A column of the block's, divided by the sum of weights.
 __device__ inline float total(const float4 (*sums)[QUADS], int column, float sum)
 {
@@ -64,6 +98,18 @@ __device__ inline float product(const bf16 *w, const float *x)
 		}
 	return warp_sum(y);
 }
+
+#if UP
+// The block's outputs of a head, a warp each.
+__device__ inline void multiply(const Args &a, const bf16 (*weights)[DV], const float *head, int t, int h, int first_out, int outs)
+{
+	for (int o = warp_id(); o < outs; o += WARPS) {
+		float y = product(o < AHEAD ? weights[o] : a.w.row(h, first_out + o), head);
+		if (lane_id() == 0)
+			a.dst.row(t, h)[first_out + o] = to<UP_DST>(y);
+	}
+}
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 {
@@ -104,30 +150,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 	int n = range.parts(PARTS);
 	if (n > likely)
 		load(n);
-	float top = -INF, sum = 0, weight[EACH];
-#pragma unroll
-	for (int i = 0; i < EACH; i++)
-		if (i * GROUPS + lane_id() < n)
-			top = fmaxf(top, mass[i].top);
-	top = warp_max(top);
-#pragma unroll
-	for (int i = 0; i < EACH; i++) {
-		bool there = i * GROUPS + lane_id() < n;
-		weight[i] = there ? power2(mass[i].top - reference(top)) : 0;
-		sum += there ? weight[i] * mass[i].sum : 0;
-	}
-	sum = warp_sum(sum);
+	float top, sum, weight[EACH];
+	weigh(mass, n, weight, top, sum);
 	float4 y = make_float4(0, 0, 0, 0);
-#pragma unroll
-	for (int i = 0; i < EACH; i++) {
-		float w = __shfl_sync(~0u, weight[i], group);
-		if (i * GROUPS + group < n)
-			y.x += w * x[i].x, y.y += w * x[i].y, y.z += w * x[i].z, y.w += w * x[i].w;
-	}
-	y.x += __shfl_xor_sync(~0u, y.x, QUADS);
-	y.y += __shfl_xor_sync(~0u, y.y, QUADS);
-	y.z += __shfl_xor_sync(~0u, y.z, QUADS);
-	y.w += __shfl_xor_sync(~0u, y.w, QUADS);
+	add_parts(y, x, weight, group, n);
 	if (lane_id() < QUADS)
 		sums[warp_id()][lane_id()] = y;
 #if UP
@@ -142,11 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 			send(b, &head[column + threadIdx.x], out, &inbox);
 	}
 	inbox_wait(&inbox);
-	for (int o = warp_id(); o < outs; o += WARPS) {
-		float y = product(o < AHEAD ? weights[o] : a.w.row(h, first_out + o), head);
-		if (lane_id() == 0)
-			a.dst.row(t, h)[first_out + o] = to<UP_DST>(y);
-	}
+	multiply(a, weights, head, t, h, first_out, outs);
 #else
 	__syncthreads();
 	if (threadIdx.x < COLUMNS)
