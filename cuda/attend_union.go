@@ -7,8 +7,9 @@ import (
 
 // Numbers of kernels/teams_union.cu.
 const (
-	manyDrawn = 385 // teams, of which heads have so many in common that rows are read once for all
-	mostParts = 16
+	manyDrawn  = 385 // teams, of which heads have so many in common that rows are read once for all
+	mostParts  = 16
+	mostPasses = 4
 )
 
 // unionPlan is how teams_union divides the work.
@@ -27,8 +28,12 @@ func (k *kernels) planUnion(a device.TeamsArgs) (p unionPlan, ok bool) {
 	teams, keyHeads, dk, dv := a.Reps.Shape[1], a.K.Shape[0], a.Q.Shape[2], a.V.Shape[2]
 	p.keyHeads, p.group, p.slabs = keyHeads, a.Q.Shape[1]/keyHeads, ceil(teams, slabTeams)
 	heads := keyHeads * p.group
-	quads := ceil(teams, 4) // teams_attend would look for the border by bits if there are no more than are drawn
-	if a.Drawn < min(manyDrawn, max(quads, fewDrawn+1)) || quads > mostQuads*attendThreads || p.group < 2 || p.group > groupedHeads || heads > k.card.multiprocessors || dk != dv || dk != 64 && dk != 128 {
+	quads := ceil(teams, 4)
+	// Fewer drawn will do where there is not a quad for each: teams_attend, which looks at quads' largest scores, would then
+	// look for the border by bits.
+	least := min(manyDrawn, max(quads, fewDrawn+1))
+	if a.Drawn < least || quads > mostQuads*attendThreads || p.group < 2 || p.group > groupedHeads || heads > k.card.multiprocessors ||
+		dk != dv || dk != 64 && dk != 128 {
 		return p, false
 	}
 	if a.Reps.DType == device.F8 {
@@ -46,9 +51,9 @@ func (k *kernels) planUnion(a device.TeamsArgs) (p unionPlan, ok bool) {
 	}
 	p.passes = ceil(quads, blocks*(attendThreads/8))
 	p.depth = 2
-	p.attendRoom = 24576 + 8192*p.passes
+	p.attendRoom = 24576 + 8192*p.passes // struct Memory, of which a pass has 256 teams' corrections for 8 heads
 	p.attendRing = p.depth * attendThreads * dk
-	return p, p.passes <= 4
+	return p, p.passes <= mostPasses
 }
 
 type teamsUnionArgs struct {

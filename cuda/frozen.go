@@ -3,11 +3,16 @@ package cuda
 import "blitzen/device"
 
 // What kernels may read before those ahead of them have ended: what no operation of
-// the step being recorded can have written.
+// the step being recorded can have written. A recording keeps the buffers that kernels
+// other than onlyReads were given, and the position at which each cache gets its row.
+// A step that is issued eagerly has neither, and reads nothing early but weights and,
+// to be checked later, limits.
 
-// onlyReads are kernels that write caches and activations and read all else.
+// onlyReads are files of kernels that write caches, activations and scratch memory, and
+// only read all else: these do not count as written.
 var onlyReads = map[string]bool{
-	"rope": true, "append": true, "rotate_append": true, "absorb": true, "attend_few": true, "attend_many": true, "attend_decode": true, "attend_one": true, "attend_latent": true, "attend_merge": true,
+	"rope": true, "append": true, "rotate_append": true, "absorb": true,
+	"attend_few": true, "attend_many": true, "attend_decode": true, "attend_one": true, "attend_latent": true, "attend_merge": true,
 	"teams_score": true, "teams_attend": true, "teams_union": true,
 }
 
