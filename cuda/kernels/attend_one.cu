@@ -71,21 +71,6 @@ __device__ inline void rotate(uint4 (&x)[D / 32], const Memory &m, float scale)
 	}
 }
 
-// The lane's part of the queries, and of the new row.
-__device__ inline void load_new(const Args &a, uint4 (&q)[D / 32], uint4 (&key)[D / 32], uint4 (&value)[HALVES], int kv, int g, int c)
-{
-#pragma unroll
-	for (int j = 0; j < D / 32; j++) {
-		q[j] = g < a.group ? *(const uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
-		if (ROTATE)
-			key[j] = *(const uint4 *)(a.newK.row(0, kv) + 32 * j + 8 * c);
-	}
-	if (ROTATE)
-#pragma unroll
-		for (int h = 0; h < HALVES; h++)
-			value[h] = *(const uint4 *)(a.newV.row(0, kv) + 64 * h + 8 * g);
-}
-
 // Puts the new row where a tile should have it, and stores it.
 __device__ inline void put_new(const Args &a, Keys &keys, Values &values, const uint4 (&key)[D / 32], const uint4 (&value)[HALVES], int kv, int row, int last)
 {
@@ -173,16 +158,6 @@ template <int N> __device__ inline Column together(const Column (&x)[N])
 		y.sum += w * x[i].sum, y.value += w * x[i].value;
 	}
 	return y;
-}
-
-// Puts the columns of the cluster's blocks together.
-__device__ inline Column join_blocks(const Memory &m, int h)
-{
-	Column x[CLUSTER];
-#pragma unroll
-	for (int b = 0; b < CLUSTER; b++)
-		x[b] = Column{m.top[b][h], m.sum[b][h], m.part[b][h][threadIdx.x % SHARE]};
-	return together(x);
 }
 
 // Puts the columns of all clusters together; false for blocks that leave that to another.
@@ -277,7 +252,16 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	if (!a.early)
 		now = Limits(a.from, a.pos, 0);
 	uint4 q[D / 32], key[D / 32], value[HALVES];
-	load_new(a, q, key, value, kv, g, c);
+#pragma unroll
+	for (int j = 0; j < D / 32; j++) {
+		q[j] = g < a.group ? *(const uint4 *)(a.q.row(0, kv * a.group + g) + 32 * j + 8 * c) : make_uint4(0, 0, 0, 0);
+		if (ROTATE)
+			key[j] = *(const uint4 *)(a.newK.row(0, kv) + 32 * j + 8 * c);
+	}
+	if (ROTATE)
+#pragma unroll
+		for (int h = 0; h < HALVES; h++)
+			value[h] = *(const uint4 *)(a.newV.row(0, kv) + 64 * h + 8 * g);
 	bool moved = limits != now;
 	if (moved && ROTATE) {
 		__syncthreads();
@@ -320,7 +304,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	int h = threadIdx.x / SHARE, column = block * SHARE + threadIdx.x % SHARE, head = kv * a.group + h;
 	if (threadIdx.x < 8 * SHARE) {
 		inbox_wait(&m.inbox);
-		y = join_blocks(m, h);
+		Column x[CLUSTER];
+#pragma unroll
+		for (int b = 0; b < CLUSTER; b++)
+			x[b] = Column{m.top[b][h], m.sum[b][h], m.part[b][h][threadIdx.x % SHARE]};
+		y = together(x);
 	}
 	if (clusters > 1 && !join_clusters(a, m, y, kv, block, cluster, clusters))
 		return;
