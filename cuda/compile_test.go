@@ -280,8 +280,8 @@ func TestCompile(t *testing.T) {
 		{75, device.F16, []string{"golden"}},
 		{90, device.F16, []string{"golden", "qwen2.5-0.5b", "qwen2.5-7b", "v2-lite absorbed"}},
 		{80, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
-		{100, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
-		{120, device.BF16, []string{"golden", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
+		{100, device.BF16, []string{"golden", "qwen2.5-0.5b", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
+		{120, device.BF16, []string{"golden", "qwen2.5-0.5b", "qwen2.5-7b", "v2-lite absorbed", "v2-lite expanded"}},
 	} {
 		t.Run(fmt.Sprintf("sm_%d %v", card.capability, card.dtype), func(t *testing.T) {
 			t.Parallel()
