@@ -129,7 +129,7 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
 	}
 	if tokens == 1 {
-		args.early = c.frozen(a.From) * c.frozenBefore(a.K, a.Pos)
+		args.early = c.frozen(a.From) & c.frozenBefore(a.K, a.Pos)
 	}
 	panels := ceil(dk, 64)
 	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory
