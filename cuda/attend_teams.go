@@ -61,6 +61,7 @@ const (
 	mostGroups    = 4096
 	mostRows      = 1 << 24            // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
+	leastRound    = 16 << 10           // bytes: a block may select by them
 	widestKey     = 576
 	mostSharing   = 32  // query heads of a key head
 	smallShared   = 120 // compute capability
@@ -77,6 +78,7 @@ type teamsPlan struct {
 	sets, quads            int // of few teams drawn; quads of scores that a thread looks at, 0: in groups
 	perGroup, groups       int // teams that share a largest score
 	tops                   int // groups that there is room for
+	scratch                int // bytes that teams_attend selects with, and that the last round of rows then overwrites
 	cluster, depth         int // blocks of a query head; rounds of rows on their way
 	eight                  int // 1: representatives are F8
 	prefix                 int // 1: values are the first columns of the keys
@@ -137,17 +139,17 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 
 // planSelect decides how the teams of the largest scores are found.
 func (p *teamsPlan) planSelect(drawn, teams int) {
-	p.most, p.attendRoom = 256, 39168
+	p.most, p.scratch, p.attendRoom = 256, 18944, 19072
 	if drawn > p.most {
-		p.most, p.attendRoom = mostDrawn, 76544
+		p.most, p.scratch, p.attendRoom = mostDrawn, 28160, 47232
 	}
 	p.tops = attendThreads
 	if drawn <= fewDrawn {
-		p.sets, p.most, p.attendRoom = teamSets, 2*fewDrawn, 21248
+		p.sets, p.most, p.scratch, p.attendRoom = teamSets, 2*fewDrawn, 4352, 10752
 		// Sets of threads with 4 teams each or more; all but few must have some.
 		if quads := ceil(teams, 4*attendThreads); quads <= mostQuads && teams >= 30*teamSets {
 			p.quads = quads
-			p.attendRoom = 16000 + 4*4*attendThreads*quads
+			p.scratch += 4 * (4*attendThreads*quads + 4)
 			return
 		}
 	}
@@ -164,7 +166,7 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 	for p.tops < p.groups {
 		p.tops *= 2
 	}
-	p.attendRoom += 4 * p.tops
+	p.scratch += 4 * p.tops
 }
 
 func (p *teamsPlan) planAttend(heads, dk, dv, multiprocessors int) {
@@ -190,7 +192,9 @@ func (p *teamsPlan) planAttend(heads, dk, dv, multiprocessors int) {
 	if lanes == 32 { // a round is 16 rows
 		p.depth = 4
 	}
-	p.attendRing = p.depth * chunks * attendThreads * 16
+	slot := chunks * attendThreads * 16
+	p.attendRing = (p.depth - 1) * slot
+	p.attendRoom += ceil(max(p.scratch, slot, leastRound), 128) * 128
 }
 
 type teamsScoreArgs struct {

@@ -2,9 +2,10 @@
 // teams_score left, corrects for the chance of each, and attends to their rows and to the exact suffix.
 // Grid: (CLUSTER blocks a query head of a key head, key heads), 512 threads, in clusters. Every block of a cluster
 // selects by itself and reads every CLUSTER-th of the rows (teams_rows.cuh). The blocks send each other their sums; each
-// finishes a share of the columns. Shared: struct Memory in ROOM bytes, the rows under way, a bit a team.
+// finishes a share of the columns. Shared: the rows under way, the last round of which lies in struct Memory, where a block
+// selects before; the rest of that, ROOM bytes; a bit a team.
 // Selection without sorting: K + 1 teams reach the (K+1)-th largest of the sets' or groups' largest scores, so that only
-// the teams that do are looked at. Few drawn (SETS): 8 lanes rank a candidate by counting (teams_few.cuh); where
+// the teams that do are looked at. Few drawn (SETS): 4 lanes rank a candidate by counting (teams_few.cuh); where
 // teams are few (QUADS), every score is looked at, else those of groups that reach the border. More: histograms
 // (teams_bins.cuh). Where either finds too many teams too close together: teams_any.cuh.
 // q [1, heads, DK]; k, v [key heads, capacity, DK or DV], ELEMENT (bf16 or half); V_IN_K: v is the first columns of k; offsets [key heads,
@@ -19,14 +20,13 @@
 #define SCORES (FEW_DRAWN ? 256 : MOST)
 #define CANDIDATES (FEW_DRAWN ? 256 : MOST <= 256 ? 1024 : 2048)
 #define REGS (DK > 256 ? 96 : 72)
-#include "teams_select.cuh"
+#include "teams_rows.cuh"
 #if FEW_DRAWN
 #include "teams_few.cuh"
 #else
 #include "teams_bins.cuh"
 #endif
 #include "teams_any.cuh"
-#include "teams_rows.cuh"
 
 struct Args {
 	Cube<DST> out;
@@ -46,10 +46,10 @@ struct Args {
 };
 
 struct Memory {
+	Selection selected;
 	u64 inbox;
 	float top[CLUSTER], sum[CLUSTER], part[CLUSTER][PARTS][SHARE]; // from the cluster's blocks
 	float tops[SUMS], sums[SUMS];
-	Selection selected;
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 128 == 0, "room");
 
@@ -151,10 +151,10 @@ __device__ inline void count(const Marks &x, const Args &a, const Selection &m)
 KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 {
 	SHARED(shared);
-	Memory &m = *(Memory *)shared;
+	u8 *ring = shared;
+	Memory &m = *(Memory *)(ring + (DEPTH - 1) * SLOT);
 	Selection &s = m.selected;
-	u8 *ring = shared + ROOM;
-	u32 *marks = (u32 *)(ring + DEPTH * SLOT);
+	u32 *marks = (u32 *)((u8 *)&m + ROOM);
 	int kv = blockIdx.y, head = kv * a.group + blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, lane = threadIdx.x % LANES;
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
@@ -187,16 +187,15 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 		first = max(first, 0), suffix = max(min((int)h.pos, a.capacity - 1) - first + 1, 0);
 		r.suffix = (suffix - block + CLUSTER - 1) / CLUSTER, r.first = first + block;
 		r.listed = 0;
-		soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix that leave a slot for other use
+		soon = min(r.rounds(), DEPTH - 1); // rounds of the suffix: the last slot serves the selection
 #pragma unroll 1
 		for (int i = 0; i < DEPTH - 1; i++)
 			if (i >= soon || !fetch(ring, i, r, s, i, true, false))
 				copy_end(); // what prepare asked for is DEPTH − 1 groups ago
 	};
 	bool drawn = draw(s, h, block, start, keep);
-	u8 *spare = ring + soon * SLOT;
 	if (!drawn)
-		draw_any(s, h, (float *)spare, (DEPTH - soon) * SLOT / 4, marks, block);
+		draw_any(s, h, s.spare, SPARE, marks, block);
 	int mine = (s.rows - block + CLUSTER - 1) / CLUSTER;
 	Sum x = {LOW};
 	Marks seen;

@@ -3,6 +3,7 @@
 
 #define LANES_OF_SET (THREADS / SETS)
 #define SETS_EACH (SETS / WARP)
+#define RANKERS 4    // lanes that rank a candidate: 14 warps rank 112 side by side
 #define PERTURBERS 2 // warps that find the candidates' noise while the others rank
 
 // The place of the first offset in shared memory.
@@ -151,36 +152,37 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 
 #endif
 
-// Writes the rows of a team into the list of the block that reads them: every CLUSTER-th row is its own. x is one of N
-// threads.
-template <int N> __device__ inline void list_place(Selection &m, int which, int first, int before, int rows, int block, int x)
+// Writes the rows of a team into the list of the block that reads them: every CLUSTER-th row is its own. x is one of
+// RANKERS threads.
+__device__ inline void list_place(Selection &m, int which, int first, int before, int rows, int block, int x)
 {
 #pragma unroll 1
-	for (int i = x; i < rows; i += N) {
+	for (int i = x; i < rows; i += RANKERS) {
 		int v = before + i, at = v / CLUSTER;
 		if (v % CLUSTER == block && (u32)at < LISTED)
 			m.list[at] = {first + i, which};
 	}
 }
 
-// Places n candidates by counting those that come before, 8 lanes to one; lists the first LISTED rows of the block.
+// Places n candidates by counting those that come before, RANKERS lanes to one; lists the first LISTED rows of the block.
 __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 {
 	const int warps = WARPS - PERTURBERS, bits = 24; // of rows; above them a rank below CANDIDATES
-	int x = threadIdx.x % 8, own = lane_id() / 8;
+	const int abreast = WARP / RANKERS;
+	int x = threadIdx.x % RANKERS, own = lane_id() / RANKERS;
 #pragma unroll 1
-	for (int first = warp_id() * 4; first < n; first += 4 * warps) {
+	for (int first = warp_id() * abreast; first < n; first += abreast * warps) {
 		int i = first + own;
 		Team t = m.few[min(i, n - 1)];
 		u32 sum = 0;
 #pragma unroll 4
-		for (int j = x; j < n; j += 8) {
+		for (int j = x; j < n; j += RANKERS) {
 			Team o = m.few[j];
 			if (before_key(o) > before_key(t))
 				sum += (1 << bits) + o.rows;
 		}
 #pragma unroll
-		for (int step = 1; step < 8; step *= 2)
+		for (int step = 1; step < RANKERS; step *= 2)
 			sum += __shfl_xor_sync(~0u, sum, step);
 		int rank = sum >> bits, before = sum & (1 << bits) - 1;
 		if (i >= n || rank > a.k)
@@ -196,7 +198,7 @@ __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 			}
 		}
 		if (drawn)
-			list_place<8>(m, i, t.first, before, t.rows, block, x);
+			list_place(m, i, t.first, before, t.rows, block, x);
 	}
 }
 

@@ -1,14 +1,19 @@
 #pragma once
+// Scores beside any_bin and border, in as many bytes as a round of rows has, at least 16 KiB.
+#define SPARE (((SLOT > 16384 ? SLOT : 16384) - 4 * ANY_BINS - 8 * BORDER) / 4)
+
 // What a block selects with and what it finds. A drawn team has a place from 0 on; its rows come after those of the
 // places before it.
 struct Selection {
-	union {
+	union { // until the teams are drawn
 #if FEW_DRAWN
 		struct {
 			u32 set[SETS]; // largest scores
 			Team few[CANDIDATES];
 #if QUADS
 			int offsets[4 * QUADS * THREADS + 4]; // from first_offset on
+#else
+			int pick[TOPS]; // groups to look at
 #endif
 		};
 #else
@@ -18,14 +23,16 @@ struct Selection {
 			u8 won[CANDIDATES];
 			u64 middle[MIDDLE];
 			int middle_at[MIDDLE];
+			int pick[TOPS];
 		};
 #endif
 		struct {
 			u32 any_bin[ANY_BINS];
 			u64 border[BORDER];
+			float spare[SPARE];
 		};
+		u8 round[SLOT]; // then a round of rows
 	};
-	int pick[QUADS ? 1 : TOPS]; // groups to look at
 	int picks, n, undecided;
 	u32 least, low, high, need, found;
 	int cross, above, in; // a bin, the keys in those above, and in it

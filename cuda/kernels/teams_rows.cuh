@@ -1,13 +1,13 @@
 #pragma once
 // How the blocks of teams_attend read rows: LANES threads a row, GROUPS rows a round, DEPTH rounds under way.
-#include "teams_select.cuh"
-
 #define LANES (DK <= 128 ? 8 : DK <= 192 ? 16 : 32)
 #define GROUPS (THREADS / LANES) // rows at a time
 #define K_CHUNKS ((DK / 8 + LANES - 1) / LANES)
 #define V_CHUNKS ((DV / 8 + LANES - 1) / LANES)
 #define CHUNKS (K_CHUNKS + (V_IN_K ? 0 : V_CHUNKS)) // of 16 bytes that a lane has of a row
 #define SLOT (CHUNKS * THREADS * 16)                // bytes of a round of rows
+#include "teams_select.cuh"
+
 #define COLUMNS (V_CHUNKS * 8) // of the output that a lane has
 #define LOW -3e38f
 #define AT_ONCE (LANES == WARP ? 2 : 1) // rounds that are worked on side by side: a warp waits for its sums across lanes
