@@ -101,6 +101,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	if (!a.early)
 		wait_for_previous();
 
+	u64 policy = read_once();
 	auto fetch = [&](int s, int slot) {
 		if (s >= slabs || !copies)
 			return;
@@ -108,7 +109,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 		barrier_expect(&full[slot], SLOT);
 #pragma unroll 1
 		for (int p = 0; p < PANELS; p++)
-			load_box(ring + slot * SLOT + p * SLAB * 128, &a.reps, &full[slot], 64 * p, s * SLAB, kv);
+			load_box(ring + slot * SLOT + p * SLAB * 128, &a.reps, &full[slot], 64 * p, s * SLAB, kv, policy);
 	};
 	// Small things first: they would wait behind the slabs.
 	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1);
