@@ -63,16 +63,16 @@ type Layer struct {
 // Append stores rows of new tokens at their positions. k, v [tokens, kv heads,
 // d]; v is nil if ValueIsKeyPrefix; pos I32 [tokens].
 func (l *Layer) Append(ops *device.Ops, k, v, pos *device.Tensor) {
-	ops.Append(l.K, k, pos, l.Slots)
+	ops.Append(l.K, k, pos, l.places())
 	if !l.ValueIsKeyPrefix {
-		ops.Append(l.V, v, pos, l.Slots)
+		ops.Append(l.V, v, pos, l.places())
 	}
 }
 
 // RotateAppend is device.Ops.RotateAppend to this layer; V is nil if
 // ValueIsKeyPrefix.
 func (l *Layer) RotateAppend(ops *device.Ops, a device.RotateAppendArgs) {
-	a.Keys, a.Slots = l.K, l.Slots
+	a.Keys, a.Slots = l.K, l.places()
 	if !l.ValueIsKeyPrefix {
 		a.Values = l.V
 	}
@@ -287,6 +287,16 @@ func (l *Layer) rows() []*device.Tensor {
 	return []*device.Tensor{l.K, l.V}
 }
 
+// places are Slots, or nil while rows lie in token order, which spares a look: steps that
+// were recorded before Move are not for after it.
+func (l *Layer) places() *device.Tensor {
+	if l.mapped {
+		return l.Slots
+	}
+	return nil
+}
+
+// frozenSlots are those of the frozen rows.
 func (c *Cache) frozenSlots(l *Layer) *device.Tensor { return l.Slots.Slice(1, 0, c.frozen) }
 
 // Close frees the tensors.
