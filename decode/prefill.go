@@ -112,7 +112,7 @@ func (s *Session) prepare(n int) error {
 				s.model.Forward(ops, s.batch(size, s.prompt+n), s.cache, s.prefill, nil)
 			}
 		}
-		s.issue(ops, s.prefill)
+		s.issue(ops, s.prefill, most(s.prompt+n))
 	})
 }
 

@@ -40,7 +40,7 @@ type Session struct {
 	cache   *kvcache.Cache
 	prefill *dense.Backend
 	backend attention.Backend
-	step    device.Step
+	steps   map[int]device.Step // by their promise of rows (most)
 	t       tensors
 	owned   device.Owner
 
@@ -71,7 +71,7 @@ func New(dev device.Device, m model.Model, opts Options) (*Session, error) {
 	if err := opts.Sampling.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Session{dev: dev, model: m, opts: opts, owned: device.Owner{Dev: dev}}
+	s := &Session{dev: dev, model: m, opts: opts, steps: map[int]device.Step{}, owned: device.Owner{Dev: dev}}
 	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
@@ -134,11 +134,12 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 	if err := s.Truncate(s.prompt); err != nil {
 		return err
 	}
-	step := func(ops *device.Ops) { s.issue(ops, s.backend) }
-	if err := s.dev.Prepare(step); err != nil {
-		return err
+	for _, rows := range []int{s.prompt, s.opts.Capacity} {
+		if err := s.dev.Prepare(func(ops *device.Ops) { s.issue(ops, s.backend, most(rows)) }); err != nil {
+			return err
+		}
 	}
-	if s.step, err = s.dev.Record(step); err != nil {
+	if _, err := s.step(s.prompt); err != nil {
 		return err
 	}
 	return s.settle()
@@ -177,7 +178,7 @@ func (s *Session) Inspect(look func(step func(*device.Ops)) error) error {
 	if err := s.discard(); err != nil {
 		return err
 	}
-	err := look(func(ops *device.Ops) { s.issue(ops, s.backend) })
+	err := look(func(ops *device.Ops) { s.issue(ops, s.backend, most(len(s.tokens))) })
 	s.stale = true
 	return errors.Join(err, s.restoreCounts(), s.rewind())
 }
@@ -199,10 +200,10 @@ func (s *Session) Access() attention.Access {
 // drop forgets the recorded step and the backend.
 func (s *Session) drop() {
 	s.waitAhead()
-	if s.step != nil {
-		s.step.Close()
-		s.step = nil
+	for _, step := range s.steps {
+		step.Close()
 	}
+	clear(s.steps)
 	if s.backend != nil {
 		s.backend.Close()
 		s.backend = nil

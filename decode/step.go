@@ -81,8 +81,13 @@ func (s *Session) advance(ahead int) (Token, error) {
 // launch runs one step and queues the copies of its results.
 func (s *Session) launch() error {
 	s.stale = false
-	if err := s.step.Run(); err != nil {
-		return fmt.Errorf("decode at position %d: %w", len(s.tokens)-1+len(s.ahead), err)
+	rows := len(s.tokens) + len(s.ahead)
+	step, err := s.step(rows)
+	if err == nil {
+		err = step.Run()
+	}
+	if err != nil {
+		return fmt.Errorf("decode at position %d: %w", rows-1, err)
 	}
 	p := pending{id: s.dev.Fetch(s.t.id), counts: s.dev.Fetch(s.backend.Counters())}
 	if s.opts.TopLogProbs > 0 {
@@ -92,11 +97,38 @@ func (s *Session) launch() error {
 	return nil
 }
 
-// issue issues one decode step: everything that varies is in tensors.
-func (s *Session) issue(ops *device.Ops, attn attention.Backend) {
+// shortContext is the most rows of steps of their own: devices have ways for few rows
+// that are slow, or nothing at all, for many.
+const shortContext = 2048
+
+// most is what a step that reads so many rows promises never to exceed; 0 for nothing.
+// It depends on no capacity, and so neither does what a device makes of it.
+func most(rows int) int {
+	if rows <= shortContext {
+		return shortContext
+	}
+	return 0
+}
+
+// step is the step for a token that reads so many rows, recorded when it is first asked for.
+func (s *Session) step(rows int) (device.Step, error) {
+	m := most(rows)
+	if step, ok := s.steps[m]; ok {
+		return step, nil
+	}
+	step, err := s.dev.Record(func(ops *device.Ops) { s.issue(ops, s.backend, m) })
+	if err == nil {
+		s.steps[m] = step
+	}
+	return step, err
+}
+
+// issue issues one decode step that reads at most so many rows: everything else that
+// varies is in tensors.
+func (s *Session) issue(ops *device.Ops, attn attention.Backend, most int) {
 	t := s.t
 	logits := t.logits.Index(0, 0)
-	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos}, s.cache, attn, t.logits)
+	s.model.Forward(ops, model.Batch{IDs: t.id, Pos: t.pos, Most: most}, s.cache, attn, t.logits)
 	ops.Sample(device.SampleArgs{ID: t.id, Logits: logits, Seen: t.seen, Settings: t.settings, Seed: t.seed, Pos: t.pos})
 	if s.opts.TopLogProbs > 0 {
 		ops.TopLogProbs(device.LogProbArgs{IDs: t.topIDs, LogProbs: t.top, Chosen: t.chosen, Logits: logits, ID: t.id})

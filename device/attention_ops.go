@@ -34,7 +34,8 @@ func (o *Ops) PermuteRows(t, order *Tensor, inverse bool, within int) {
 // are not read. The order of the sums depends on the range alone, never on the
 // capacity. A HeadLinear of the result may follow.
 func (o *Ops) Attend(a AttendArgs) {
-	c := o.begin("Attend", a.Scale)
+	c := o.begin("Attend", a.Scale, a.Most)
+	c.require(a.Most >= 0, "at most %d rows", a.Most)
 	q, _, v := c.attention(a.Q, a.K, a.V)
 	c.partial(a.Out, q[0], q[1], v[2])
 	c.optional("from", a.From, i32, 1)

@@ -28,6 +28,9 @@ type Batch struct {
 	// Rows is how many rows the cache holds after this batch, where the host
 	// knows it: in prefill. 0 in a recorded step.
 	Rows int
+	// Most promises that the cache never holds more rows after this batch,
+	// however often a recorded step runs; 0 for no promise.
+	Most int
 }
 
 // Model is a network with its weights on a device.

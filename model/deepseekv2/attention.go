@@ -34,7 +34,7 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 		Q: q.Slice(2, c.NopeDim, c.NopeDim+c.RopeDim), K: row.Unflatten(1, 1, kv.KeyDim), Norm: l.latentNorm,
 		Turned: absorbed.Slice(2, c.LatentRank, c.LatentRank+c.RopeDim), Pos: in.Pos, RoPE: m.rope,
 	}
-	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
+	call := attention.Input{Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Most: in.Most, Out: s.attention.Unflatten(1, c.Heads, c.ValueDim), Scale: m.scale}
 	if attn.Exact() && m.expands(in) {
 		kv.RotateAppend(ops, place)
 		m.attendExpanded(ops, l, call, in.Rows, attn)

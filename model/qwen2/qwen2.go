@@ -65,7 +65,7 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 	ops.Tap("embed", s.x)
 	for i := range m.layers {
 		l := &m.layers[i]
-		m.attend(ops, i, l, s, in.Pos, kv.Layers[i], attn)
+		m.attend(ops, i, l, s, in, kv.Layers[i], attn)
 		m.mlp(ops, l, s)
 		ops.Tap(l.tap, s.x)
 	}
@@ -79,14 +79,14 @@ func (m *Model) Forward(ops *device.Ops, in model.Batch, kv *kvcache.Cache, attn
 }
 
 // attend adds softmax(q·kᵀ/√d)·v·Wₒ to the residual.
-func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, pos *device.Tensor, kv *kvcache.Layer, attn attention.Backend) {
+func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Batch, kv *kvcache.Layer, attn attention.Backend) {
 	heads, kvHeads, d := m.cfg.Heads, m.cfg.KVHeads, m.cfg.HeadDim
 	ops.NormLinear(s.qkv, s.h, s.x, l.attentionNorm, l.qkv)
 	rows := s.qkv.Unflatten(1, heads+2*kvHeads, d)
 	q, k, v := rows.Slice(1, 0, heads), rows.Slice(1, heads, heads+kvHeads), rows.Slice(1, heads+kvHeads, heads+2*kvHeads)
-	kv.RotateAppend(ops, device.RotateAppendArgs{Q: q, K: k, V: v, Pos: pos, RoPE: m.rope})
+	kv.RotateAppend(ops, device.RotateAppendArgs{Q: q, K: k, V: v, Pos: in.Pos, RoPE: m.rope})
 	attn.Attend(ops, attention.Input{
-		Layer: i, Q: q, K: kv.K, V: kv.V, Pos: pos,
+		Layer: i, Q: q, K: kv.K, V: kv.V, Pos: in.Pos, Most: in.Most,
 		Out:   s.attention.Unflatten(1, heads, d),
 		Scale: float32(1 / math.Sqrt(float64(d))),
 	})
