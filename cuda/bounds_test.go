@@ -79,7 +79,7 @@ func TestOverrunIsNamed(t *testing.T) {
 		{"k", "append", "append.cu", "writes", func(o *device.Ops) { o.Append(k.Slice(0, 1, 2), q.Slice(1, 0, 1), pos, nil) }},
 		{"k", "attend_one", "attend_rows.cuh", "reads 16 bytes at", attend},
 		{"seen", "attend_one", "attend_one.cu", "changes 8 bytes at", attend},
-		{"k", "teams_attend", "teams_ptx.cuh", "reads 16 bytes at", func(o *device.Ops) { o.AttendTeams(teams) }},
+		{"k", "teams_attend", "shared.cuh", "reads 16 bytes at", func(o *device.Ops) { o.AttendTeams(teams) }},
 		{"reps", "", "", "a tensor map of [2 40 64] elements", func(o *device.Ops) { o.AttendTeams(teams) }},
 	} {
 		d.kernels.bounds.shorten = c.shorten

@@ -115,7 +115,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
+var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "small_attend", "small_up", "small_down", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)
@@ -149,9 +149,9 @@ func checkLog(t *testing.T, p program, log string) {
 	}
 }
 
-// TestRegistersOfProducts has the products of one row of Qwen2.5-7B take no more registers
+// TestCompiledRegisters has the products of one row of Qwen2.5-7B take no more registers
 // than leave a multiprocessor with as many blocks of 256 threads as they were tuned with.
-func TestRegistersOfProducts(t *testing.T) {
+func TestCompiledRegisters(t *testing.T) {
 	openCompiler(t)
 	target, err := newTarget(90)
 	if err != nil {
