@@ -15,10 +15,7 @@
 // ELEMENT on 16-byte boundaries; out [1, heads, D]; lse [1, heads] or null, natural
 // log; parts, mass: sums of CLUSTERS clusters, by key head and block; arrived: clusters
 // that have left theirs, 0 between launches; read as in attend_merge.
-#include "attend_rows.cuh"
-#include "shared.cuh"
-
-#define SHARE (D / CLUSTER) // columns of a block
+#include "attend_cluster.cuh"
 
 struct Args {
 	Cube<DST> out;
@@ -36,129 +33,13 @@ struct Args {
 };
 
 struct Memory {
-	float4 sums[WARPS][SUMS][WARP];
-	float2 tops[WARPS][4], masses[WARPS][4];
-	__align__(16) float top[CLUSTER][8], sum[CLUSTER][8], part[CLUSTER][8][SHARE]; // from the cluster's blocks
-	__align__(16) float cosines[D / 2], sines[D / 2];
-	u64 inbox;
+	Exchange exchange;
+	Angles angles;
 	Limits early;
 	int last;
 };
 
 __device__ inline int clusters_for(int rows) { return rows <= ALONE ? 1 : min(CLUSTERS, (rows + AT_LEAST - 1) / AT_LEAST); }
-
-__device__ inline void find_angles(const Args &a, Memory &m, int pos)
-{
-	for (int i = threadIdx.x; i < D / 2; i += WARPS * WARP)
-		sincosf(__fmul_rn((float)pos, a.freq[i]), m.sines + i, m.cosines + i);
-}
-
-// Rotates a row of which the lane has the columns 8c … of every 32.
-__device__ inline void rotate(uint4 (&x)[D / 32], const Memory &m, float scale)
-{
-#pragma unroll
-	for (int j = 0; j < D / 64; j++) {
-		const float *cosines = m.cosines + 32 * j + lane_id() % 4 * 8, *sines = m.sines + 32 * j + lane_id() % 4 * 8;
-		u32 u[4] = {x[j].x, x[j].y, x[j].z, x[j].w}, w[4] = {x[j + D / 64].x, x[j + D / 64].y, x[j + D / 64].z, x[j + D / 64].w};
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			float2 c = *(const float2 *)(cosines + 2 * i), s = *(const float2 *)(sines + 2 * i);
-			float u0 = low_half(u[i]), u1 = high_half(u[i]), w0 = low_half(w[i]), w1 = high_half(w[i]);
-			u[i] = pack<ELEMENT>(scale * (u0 * c.x - w0 * s.x), scale * (u1 * c.y - w1 * s.y));
-			w[i] = pack<ELEMENT>(scale * (w0 * c.x + u0 * s.x), scale * (w1 * c.y + u1 * s.y));
-		}
-		x[j] = make_uint4(u[0], u[1], u[2], u[3]), x[j + D / 64] = make_uint4(w[0], w[1], w[2], w[3]);
-	}
-}
-
-// Puts the new row where a tile should have it, and stores it.
-__device__ inline void put_new(const Args &a, Keys &keys, Values &values, const uint4 (&key)[D / 32], const uint4 (&value)[HALVES], int kv, int row, int last)
-{
-	int g = lane_id() / 4, c = lane_id() % 4;
-#pragma unroll
-	for (int i = 0; i < TILES; i++) {
-#pragma unroll
-		for (int second = 0; second < 2; second++)
-			if (row + 16 * i + 8 * second + g >= last)
-#pragma unroll
-				for (int j = 0; j < D / 32; j++)
-					keys.at[i][second][j] = key[j];
-#pragma unroll
-		for (int r = 0; r < 4; r++)
-			if (row + 16 * i + 2 * c + (r & 1) + (r & 2) * 4 >= last)
-#pragma unroll
-				for (int h = 0; h < HALVES; h++)
-					values.at[i][r][h] = value[h];
-	}
-	if (g == 0)
-#pragma unroll
-		for (int j = 0; j < D / 32; j++) {
-			*(uint4 *)(a.k.row(kv, last) + 32 * j + 8 * c) = key[j];
-			*(uint4 *)(a.newK.row(0, kv) + 32 * j + 8 * c) = key[j];
-		}
-	if (c == 0)
-#pragma unroll
-		for (int h = 0; h < HALVES; h++)
-			*(uint4 *)(a.v.row(kv, last) + 64 * h + 8 * g) = value[h];
-}
-
-// Sends what the block's warps have to the blocks of the cluster that finish it.
-__device__ inline void send_sums(Memory &m, State &z, int block)
-{
-	int warp = warp_id(), g = lane_id() / 4, c = lane_id() % 4;
-	leave_mass(z, m.tops, m.masses);
-#pragma unroll
-	for (int i = 0; i < SUMS; i++)
-		m.sums[warp][i][lane_id()] = make_float4(z.acc[i][0], z.acc[i][1], z.acc[i][2], z.acc[i][3]);
-	__syncthreads();
-	cluster_wait();
-	for (int i = threadIdx.x; i < SUMS * WARP; i += WARPS * WARP) {
-		float top[2] = {-INF, -INF};
-#pragma unroll
-		for (int w = 0; w < WARPS; w++)
-			top[0] = fmaxf(top[0], m.tops[w][c].x), top[1] = fmaxf(top[1], m.tops[w][c].y);
-		float4 y = make_float4(0, 0, 0, 0);
-#pragma unroll
-		for (int w = 0; w < WARPS; w++) {
-			float4 x = m.sums[w][i / WARP][lane_id()];
-			float w0 = power2(m.tops[w][c].x - reference(top[0])), w1 = power2(m.tops[w][c].y - reference(top[1]));
-			y.x += w0 * x.x, y.y += w1 * x.y, y.z += w0 * x.z, y.w += w1 * x.w;
-		}
-		int column = i / WARP / 4 * 64 + g * 8 + i / WARP % 4 * 2, to = column / SHARE;
-		float *even = &m.part[block][2 * c][column % SHARE], *odd = &m.part[block][2 * c + 1][column % SHARE];
-		send(to, even, y.x, y.z, &m.inbox);
-		send(to, odd, y.y, y.w, &m.inbox);
-	}
-	if (threadIdx.x < 8 * CLUSTER) {
-		int h = threadIdx.x % 8, to = threadIdx.x / 8;
-		float top = -INF, sum = 0;
-#pragma unroll
-		for (int w = 0; w < WARPS; w++)
-			top = fmaxf(top, ((const float *)m.tops[w])[h]);
-#pragma unroll
-		for (int w = 0; w < WARPS; w++)
-			sum += power2(((const float *)m.tops[w])[h] - reference(top)) * ((const float *)m.masses[w])[h];
-		send(to, &m.top[block][h], top, &m.inbox);
-		send(to, &m.sum[block][h], sum, &m.inbox);
-	}
-}
-
-// A column of a head.
-struct Column { float top, sum, value; };
-
-template <int N> __device__ inline Column together(const Column (&x)[N])
-{
-	Column y = {-INF, 0, 0};
-#pragma unroll
-	for (int i = 0; i < N; i++)
-		y.top = fmaxf(y.top, x[i].top);
-#pragma unroll
-	for (int i = 0; i < N; i++) {
-		float w = power2(x[i].top - reference(y.top));
-		y.sum += w * x[i].sum, y.value += w * x[i].value;
-	}
-	return y;
-}
 
 // Puts the columns of all clusters together; false for blocks that leave that to another.
 __device__ inline bool join_clusters(const Args &a, Memory &m, Column &y, int kv, int block, int cluster, int clusters)
@@ -203,7 +84,7 @@ __device__ inline void store_query(const Args &a, const uint4 (&q)[D / 32], int 
 
 __device__ inline void write(const Args &a, const Column &y, int head, int column)
 {
-	a.out.row(0, head)[column] = to<DST>(y.sum != 0 ? y.value / y.sum : 0);
+	a.out.row(0, head)[column] = to<DST>(y.mean());
 	if (a.lse.p && column == 0)
 		a.lse.row(0)[head] = y.sum != 0 ? (y.top + log2f(y.sum)) * LN2 : -INF;
 }
@@ -219,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	// have the same. Where a kernel may still write them they are read once more after:
 	// as a rule they are as they were.
 	if (threadIdx.x == 0) {
-		inbox_open(&m.inbox, CLUSTER * 8 * (SHARE + 2) * 4);
+		inbox_open(&m.exchange.inbox, EXCHANGED);
 		m.early = Limits(a.from, a.pos, 0);
 	}
 	__syncthreads();
@@ -245,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	if (a.early)
 		begin();
 	if (ROTATE)
-		find_angles(a, m, limits.pos);
+		find_angles(m.angles, a.freq, limits.pos, threadIdx.x, WARPS * WARP);
 	__syncthreads();
 	wait_for_previous();
 	Limits now = limits;
@@ -265,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 	bool moved = limits != now;
 	if (moved && ROTATE) {
 		__syncthreads();
-		find_angles(a, m, now.pos);
+		find_angles(m.angles, a.freq, now.pos, threadIdx.x, WARPS * WARP);
 		__syncthreads();
 	}
 	if (moved || !a.early) {
@@ -277,14 +158,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 		return;
 	}
 	if (ROTATE)
-		rotate(q, m, a.turn);
+		rotate(q, m.angles, a.turn);
 	State z;
 	if (tiles > 0) {
 		float scale = a.scale * LOG2E;
 		for (int tile = 1;; tile++) {
 			if (ROTATE && last == limits.pos) {
-				rotate(key, m, a.turn);
-				put_new(a, keys, values, key, value, kv, row, last);
+				rotate(key, m.angles, a.turn);
+				put_new(keys, values, key, value, row, last);
+				store_key(a.k.row(kv, last), key);
+				store_key(a.newK.row(0, kv), key);
+				store_value(a.v.row(kv, last), value);
 			}
 			float s[TILES][4] = {};
 			score(s, keys, q);
@@ -299,17 +183,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP) attend_one(PARAM)
 			load(values, v, row, last, policy);
 		}
 	}
-	send_sums(m, z, block);
+	send_sums(m.exchange, z, block, [] { cluster_wait(); });
 	Column y = {-INF, 0, 0};
 	int h = threadIdx.x / SHARE, column = block * SHARE + threadIdx.x % SHARE, head = kv * a.group + h;
-	if (threadIdx.x < 8 * SHARE) {
-		inbox_wait(&m.inbox);
-		Column x[CLUSTER];
-#pragma unroll
-		for (int b = 0; b < CLUSTER; b++)
-			x[b] = Column{m.top[b][h], m.sum[b][h], m.part[b][h][threadIdx.x % SHARE]};
-		y = together(x);
-	}
+	if (threadIdx.x < 8 * SHARE)
+		y = receive(m.exchange, h, threadIdx.x % SHARE);
 	if (clusters > 1 && !join_clusters(a, m, y, kv, block, cluster, clusters))
 		return;
 	if (h < a.group)
