@@ -75,9 +75,16 @@ func (c *call) arrivals() vec {
 // RotateAppend implements device.Kernels. It may wait for an Attend to the same rows,
 // which then does it besides; whatever else comes launches it.
 func (k *kernels) RotateAppend(a device.RotateAppendArgs) error {
+	if k.layer.rotated(k, a) {
+		return nil
+	}
 	if err := k.flush(); err != nil {
 		return err
 	}
+	return k.rotateOrWait(a)
+}
+
+func (k *kernels) rotateOrWait(a device.RotateAppendArgs) error {
 	if !k.mayWait(a) {
 		return k.rotateAppend(a)
 	}
@@ -98,6 +105,9 @@ func (k *kernels) mayWait(a device.RotateAppendArgs) bool {
 
 // flush launches what waits.
 func (k *kernels) flush() error {
+	if err := k.release(); err != nil {
+		return err
+	}
 	a := k.rotation
 	if a == nil {
 		return nil

@@ -126,27 +126,33 @@ func BenchmarkSmallStep(b *testing.B) {
 			for range layers {
 				keys, values = append(keys, m.normal(s.keyHeads, rows+64, s.d)), append(values, m.normal(s.keyHeads, rows+64, s.d))
 			}
-			attend := func(o *device.Ops, i int, l stepLayer, rotate bool) {
+			attend := func(o *device.Ops, i int, l stepLayer, rotate bool, most int) {
 				q := l.rows.Unflatten(1, l.heads+2*l.keyHeads, l.d).Slice(1, 0, l.heads)
 				if rotate {
 					q = l.rotate(o, pos, keys[i], values[i])
 				}
 				out := device.Partial{Out: l.attention.Unflatten(1, l.heads, l.d)}
-				o.Attend(device.AttendArgs{Out: out, Q: q, K: keys[i], V: values[i], Pos: pos, Scale: 1 / 8.})
+				o.Attend(device.AttendArgs{Out: out, Q: q, K: keys[i], V: values[i], Pos: pos, Scale: 1 / 8., Most: most})
+			}
+			layer := func(o *device.Ops, i int, l stepLayer, most int) {
+				o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
+				attend(o, i, l, true, most)
+				o.LinearAdd(l.x, l.attention, l.out)
+				l.mlp(o)
 			}
 			b.Run("layer", func(b *testing.B) {
-				each(b, func(o *device.Ops, i int, l stepLayer) {
-					o.NormLinear(l.rows, l.h, l.x, l.norm, l.qkv)
-					attend(o, i, l, true)
-					o.LinearAdd(l.x, l.attention, l.out)
-					l.mlp(o)
-				})
+				each(b, func(o *device.Ops, i int, l stepLayer) { layer(o, i, l, 0) })
 			})
+			if rows < smallMost {
+				b.Run("layer of few rows", func(b *testing.B) {
+					each(b, func(o *device.Ops, i int, l stepLayer) { layer(o, i, l, smallMost) })
+				})
+			}
 			b.Run("attention", func(b *testing.B) {
-				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, true) })
+				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, true, 0) })
 			})
 			b.Run("attention, rotated before", func(b *testing.B) {
-				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, false) })
+				each(b, func(o *device.Ops, i int, l stepLayer) { attend(o, i, l, false, 0) })
 			})
 		})
 	}

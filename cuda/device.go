@@ -186,7 +186,7 @@ func (d *gpu) issue(fn func(*device.Ops), trace *device.Trace) error {
 	ops := device.NewOps(d.kernels, trace)
 	fn(ops)
 	if err := ops.Err(); err != nil {
-		d.kernels.rotation = nil
+		d.kernels.rotation, d.kernels.layer = nil, nil
 		return d.keep(err)
 	}
 	if err := d.kernels.flush(); err != nil {

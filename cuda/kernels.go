@@ -25,6 +25,7 @@ type kernels struct {
 	profile   *profile                 // of the Profile under way, or nil
 	bounds    *bounds                  // judges addresses, or nil
 	rotation  *device.RotateAppendArgs // waits for an Attend, or nil
+	layer     *smallLayer              // waits to be whole, or nil
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).
@@ -45,6 +46,7 @@ type call struct {
 	k    *kernels
 	file string
 	defs []byte
+	most bool // shared memory, see crowded
 	err  error
 }
 
@@ -69,6 +71,13 @@ func (c *call) as(macro string, t device.DType) *call {
 func (c *call) set(macro string, v int) *call {
 	c.defs = append(append(append(c.defs, " -D"...), macro...), '=')
 	c.defs = strconv.AppendInt(c.defs, int64(v), 10)
+	return c
+}
+
+// crowded asks for multiprocessors whose memory is shared memory, so that blocks of other
+// kernels with much of it fit beside.
+func (c *call) crowded() *call {
+	c.most = true
 	return c
 }
 
@@ -184,6 +193,11 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 	if shared > sharedWithoutAsking {
 		if err := f.AllowShared(shared); err != nil {
 			return fmt.Errorf("kernel %s needs %d bytes of shared memory, more than this GPU has: %w", kernel, shared, err)
+		}
+	}
+	if c.most {
+		if err := f.PreferShared(); err != nil {
+			return err
 		}
 	}
 	if k.rehearsal || g.X <= 0 || g.Y <= 0 || g.Z <= 0 {

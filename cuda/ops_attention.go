@@ -31,6 +31,16 @@ type mergePartsArgs struct {
 
 // Attend implements device.Kernels.
 func (k *kernels) Attend(a device.AttendArgs) error {
+	if k.layer.attended(k, a) {
+		return nil
+	}
+	if err := k.release(); err != nil {
+		return err
+	}
+	return k.attend(a)
+}
+
+func (k *kernels) attend(a device.AttendArgs) error {
 	if a.Then != nil && !k.mergesUp(a) {
 		return device.AttendBySteps(k, a)
 	}

@@ -5,26 +5,50 @@ import (
 	"blitzen/device"
 )
 
-// NormLinear implements device.Kernels: for one row in one kernel.
+// NormLinear implements device.Kernels: for one row in one kernel, or as part of a small
+// layer.
 func (k *kernels) NormLinear(dst, h, x *device.Tensor, n device.Norm, w device.Weight) error {
-	if done, err := k.normInt8(normedRow{dst: dst, h: h, x: x, norm: n, w: w}); done || err != nil {
+	if err := k.flush(); err != nil {
 		return err
 	}
-	if !forOneRow(h, x, w) || len(w.Parts) > gemvParts {
-		return device.NormLinearBySteps(k, dst, h, x, n, w)
+	p := normedRow{dst: dst, h: h, x: x, norm: n, w: w}
+	if k.beginSmall(p) {
+		return nil
 	}
-	return k.gemvGroup(fewRows{dst: dst, x: x, w: w, norm: n, h: h})
+	return k.normLinear(p)
 }
 
-// NormSwiGLU implements device.Kernels: for one row in one kernel.
-func (k *kernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w device.Weight) error {
-	if done, err := k.normInt8(normedRow{dst: dst, h: h, x: x, norm: n, w: w, gateUp: gateUp}); done || err != nil {
+func (k *kernels) normLinear(p normedRow) error {
+	if done, err := k.normInt8(p); done || err != nil {
 		return err
 	}
-	if !forOneRow(h, x, w) || len(w.Parts) != 2 || w.Parts[0].Shape[0] != w.Parts[1].Shape[0] || dst.DType != gateUp.DType {
-		return device.NormSwiGLUBySteps(k, dst, gateUp, h, x, n, w)
+	if !forOneRow(p.h, p.x, p.w) || len(p.w.Parts) > gemvParts {
+		return device.NormLinearBySteps(k, p.dst, p.h, p.x, p.norm, p.w)
 	}
-	return k.gemvGroup(fewRows{dst: dst, x: x, w: w, norm: n, h: h, gateUp: gateUp})
+	return k.gemvGroup(fewRows{dst: p.dst, x: p.x, w: p.w, norm: p.norm, h: p.h})
+}
+
+// NormSwiGLU implements device.Kernels: for one row in one kernel, or as part of a small
+// layer.
+func (k *kernels) NormSwiGLU(dst, gateUp, h, x *device.Tensor, n device.Norm, w device.Weight) error {
+	p := normedRow{dst: dst, h: h, x: x, norm: n, w: w, gateUp: gateUp}
+	if k.layer.gated(k, p) {
+		return nil
+	}
+	if err := k.flush(); err != nil {
+		return err
+	}
+	return k.normSwiGLU(p)
+}
+
+func (k *kernels) normSwiGLU(p normedRow) error {
+	if done, err := k.normInt8(p); done || err != nil {
+		return err
+	}
+	if !forOneRow(p.h, p.x, p.w) || len(p.w.Parts) != 2 || p.w.Parts[0].Shape[0] != p.w.Parts[1].Shape[0] || p.dst.DType != p.gateUp.DType {
+		return device.NormSwiGLUBySteps(k, p.dst, p.gateUp, p.h, p.x, p.norm, p.w)
+	}
+	return k.gemvGroup(fewRows{dst: p.dst, x: p.x, w: p.w, norm: p.norm, h: p.h, gateUp: p.gateUp})
 }
 
 // forOneRow reports whether a row is normalised into another tensor and multiplied

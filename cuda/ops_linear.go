@@ -13,6 +13,20 @@ const fewTokens = 8
 
 // Linear implements device.Kernels.
 func (k *kernels) Linear(dst, x *device.Tensor, w device.Weight, add bool) error {
+	p := productAdded{dst, x, w}
+	switch {
+	case add && k.layer.added(k, p):
+		return nil
+	case add && k.layer.last(p):
+		return k.finishSmall(p)
+	}
+	if err := k.flush(); err != nil {
+		return err
+	}
+	return k.linear(dst, x, w, add)
+}
+
+func (k *kernels) linear(dst, x *device.Tensor, w device.Weight, add bool) error {
 	if hasInt8(w) {
 		return k.linearInt8(dst, x, w, add)
 	}

@@ -15,6 +15,7 @@ type profile struct {
 	trace    *device.Trace // of the pass under way
 	before   int           // operations of the passes before it, up to the last that launched
 	last     int           // number of that operation
+	does     []device.Call // what is launched now, if not for the last operation of the pass
 	laps     *stopwatch
 	launches []device.Launch
 }
@@ -110,6 +111,9 @@ func (p *profile) time(l device.Launch, launch func() error) error {
 		l.Call, l.Number = p.trace.Last()
 		l.Number += p.before
 		p.last = l.Number
+		if len(p.does) > 0 {
+			l.Call = together(p.does)
+		}
 	}
 	p.launches = append(p.launches, l)
 	if err := p.laps.Start(); err != nil {
@@ -119,6 +123,30 @@ func (p *profile) time(l device.Launch, launch func() error) error {
 		return err
 	}
 	return p.laps.Stop()
+}
+
+// doing has launches be for these operations.
+func (p *profile) doing(calls []device.Call, launch func() error) error {
+	if p == nil {
+		return launch()
+	}
+	p.does = calls
+	err := launch()
+	p.does = nil
+	return err
+}
+
+// together is operations as one.
+func together(calls []device.Call) device.Call {
+	all := device.Call{Read: 1, Of: 1}
+	for i, c := range calls {
+		if i > 0 {
+			all.Name += ", "
+		}
+		all.Name += c.Name
+		all.Args = append(all.Args, c.Args...)
+	}
+	return all
 }
 
 func (p *profile) results() ([]device.Launch, error) {

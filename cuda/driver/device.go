@@ -50,6 +50,7 @@ const (
 	threadsEach      = 39 // most of a multiprocessor
 	attrRegisters    = 4  // of a function, as those below
 	attrSharedMemory = 8
+	attrCarveout     = 9
 )
 
 func (d Device) attribute(attr int) (int, error) {

@@ -53,6 +53,11 @@ func (f Function) AllowShared(n int) error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
 }
 
+// PreferShared asks for as much of a multiprocessor's memory as shared memory as it has.
+func (f Function) PreferShared() error {
+	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 100))
+}
+
 // Registers is how many a thread of the kernel has.
 func (f Function) Registers() (int, error) {
 	var n C.int

@@ -9,7 +9,9 @@
 #include "decode.cuh"
 #include "grouped.cuh"
 
+#ifndef TILES
 #define TILES (128 / D) // of 16 rows, at a time
+#endif
 #define ROWS (16 * TILES)
 
 struct Keys { uint4 at[TILES][2][D / 32]; };       // rows g and g + 8, every 4th 16 bytes from c on

@@ -65,7 +65,7 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), layerCases(), cacheCases(), attendCases(),
+	return slices.Concat(mathCases(), linearCases(), fusedCases(), moeCases(), layerCases(), wholeCases(), cacheCases(), attendCases(),
 		selectCases(), quantizeCases(), replacementCases(), teamsCases(), clusterCases(), sampleCases(), halfCases())
 }
 
