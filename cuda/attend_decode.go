@@ -7,15 +7,17 @@ import (
 
 // Numbers of kernels/attend_decode.cu, attend_latent.cu and attend_merge.cu.
 const (
-	groupedHeads = 8  // query heads of a key head, at most
-	groupedWarps = 8  // of a block
-	latentHeads  = 16 // query heads of a key head, at most
-	latentRows   = 32 // of a tile
-	latentPiece  = 8  // rows that are copied at least
-	latentWarps  = 8  // of a block, that compute
-	latentStages = 3
-	mergeColumns = 64 // of a block
-	mergeThreads = 512
+	groupedHeads  = 8  // query heads of a key head, at most
+	groupedWarps  = 8  // of a block
+	latentHeads   = 16 // query heads of a key head, at most
+	latentRows    = 32 // of a tile
+	latentPiece   = 8  // rows that are copied at least
+	latentPanel   = 64 // columns that are copied beside each other
+	latentWarps   = 4  // of a group: one copies, one scores, one adds up values
+	latentStages  = 3
+	latentBuffers = 2
+	mergeColumns  = 64 // of a block
+	mergeThreads  = 512
 )
 
 type attendDecodeArgs struct {
@@ -27,7 +29,7 @@ type attendDecodeArgs struct {
 }
 
 type attendLatentArgs struct {
-	k, pieces              driver.TensorMap
+	tiles, pieces          driver.TensorMap
 	q                      cube
 	out, mass, from, pos   vec
 	heads, group, capacity int32
@@ -124,21 +126,41 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 	c := k.call("attend_latent").set("DK", dk).set("DV", a.V.Shape[2]).set("STAGES", latentStages)
 	parts := c.decodeParts(a)
 	args := attendLatentArgs{
-		k: c.boxes(a.K, 1, latentRows, 64), pieces: c.boxes(a.K, 1, latentPiece, 64), q: c.cube(a.Q),
-		out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
+		q: c.cube(a.Q), out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
 		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
 	}
+	args.tiles, args.pieces = c.latentBoxes(a.K)
 	if tokens == 1 {
 		args.early = c.frozen(a.From) & c.frozenBefore(a.K, a.Pos)
 	}
-	panels := ceil(dk, 64)
-	shared := 128*panels*(latentStages*latentRows+latentHeads) + 512*latentWarps + // struct Memory
-		2*latentHeads*(latentRows+8) + 4*latentHeads*latentWarps + 8*(1+2*latentStages) + 8
-	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 32 * (latentWarps + 1), Early: k.overlaps()}
+	panels := ceil(dk, latentPanel)
+	shared := 2*latentPanel*panels*(latentStages*latentRows+latentHeads) + // struct Memory
+		latentBuffers*(2*latentHeads*(latentRows+8)+4*latentHeads+4) + 8*latentHeads*latentWarps + 16*latentStages + 8
+	grid := driver.Grid{X: parts.n, Y: keyHeads, Z: tokens, Threads: 3 * 32 * latentWarps, Early: k.overlaps()}
 	if err := launch(c, "attend_latent", grid, shared, &args); err != nil {
 		return err
 	}
 	return k.attendMerge(a, parts)
+}
+
+// latentBoxes describes rows to the copy engine: a tile of them, in pieces, and a
+// piece. Where they are whole panels, a box has all columns; else one of a piece has a
+// panel, and there is none of a tile.
+func (c *call) latentBoxes(k *device.Tensor) (tiles, pieces driver.TensorMap) {
+	heads, rows, columns := k.Shape[0], k.Shape[1], k.Shape[2]
+	if columns%latentPanel != 0 {
+		return tiles, c.boxes(k, 1, latentPiece, latentPanel)
+	}
+	at, head, row, panels := c.vec(k), k.Stride[0], k.Stride[1], columns/latentPanel
+	if heads == 1 { // has a stride that nobody uses and that may be odd
+		head = latentPanel
+	}
+	pieces = c.boxesAt(at, []int{heads, panels, rows, latentPanel}, []int{head, latentPanel, row, 1}, []int{1, panels, latentPiece, latentPanel})
+	const n = latentRows / latentPiece
+	if first := rows - (n-1)*latentPiece; first > 0 { // rows that a tile's first piece may have
+		tiles = c.boxesAt(at, []int{heads, n, panels, first, latentPanel}, []int{head, latentPiece * row, latentPanel, row, 1}, []int{1, n, panels, latentPiece, latentPanel})
+	}
+	return tiles, pieces
 }
 
 // overlaps reports whether kernels may be launched early.

@@ -147,6 +147,34 @@ func TestDecodeAttentionOfManyRows(t *testing.T) {
 	}
 }
 
+// TestDecodeAttentionOfFarLogits has logits some 30 apart, so that those of later tiles
+// are far above the largest before.
+func TestDecodeAttentionOfFarLogits(t *testing.T) {
+	const far = 30
+	d := requireGPU(t, Options{DType: device.BF16})
+	for _, name := range decodeModels {
+		c := newDecoder(t, d, models[name], 40100)
+		c.args.Scale *= far
+		for _, rows := range []int{96, 4223, 16897, 40001} {
+			c.limit(3, 3+rows-1)
+			out, lse, _ := c.results(c.attend)
+			wantOut, wantLSE, _ := c.results(c.attendPlain)
+			var diff, norm, off float64
+			for i := range out {
+				e := float64(out[i] - wantOut[i])
+				diff += e * e
+				norm += float64(wantOut[i]) * float64(wantOut[i])
+			}
+			for i := range lse {
+				off = max(off, math.Abs(float64(lse[i]-wantLSE[i])))
+			}
+			if e := math.Sqrt(diff / norm); !(e < 0x1p-7) || !(off < far*lseError(models[name].dk)) {
+				t.Errorf("%s, %d rows: error %g, of the log-sum-exp %g", name, rows, e, off)
+			}
+		}
+	}
+}
+
 // TestDecodeAttentionIsTheSame in a recorded step whose position grows, where
 // every kernel may begin before the one ahead of it is over, and with another
 // capacity: bit for bit.
