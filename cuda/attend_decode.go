@@ -157,6 +157,7 @@ func (c *call) latentBoxes(k *device.Tensor) (tiles, pieces driver.TensorMap) {
 	}
 	pieces = c.boxesAt(at, []int{heads, panels, rows, latentPanel}, []int{head, latentPanel, row, 1}, []int{1, panels, latentPiece, latentPanel})
 	const n = latentRows / latentPiece
+	tiles = pieces                                    // of fewer rows than a tile has, only pieces are brought
 	if first := rows - (n-1)*latentPiece; first > 0 { // rows that a tile's first piece may have
 		tiles = c.boxesAt(at, []int{heads, n, panels, first, latentPanel}, []int{head, latentPiece * row, latentPanel, row, 1}, []int{1, n, panels, latentPiece, latentPanel})
 	}
