@@ -1,14 +1,23 @@
 package cuda
 
 import (
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"blitzen/attention"
 	"blitzen/attention/dense"
+	"blitzen/attention/sampled"
+	"blitzen/cuda/driver"
 	"blitzen/device"
 	"blitzen/kvcache"
 	checkpoint "blitzen/model"
+	"blitzen/model/deepseekv2"
 	"blitzen/model/qwen2"
+	"blitzen/teams"
 	"blitzen/weights"
 )
 
@@ -44,57 +53,144 @@ func (shapes) Bind(_ string, shape ...int) (weights.Tensor, error) {
 func (shapes) Has(string) bool                { return true }
 func (shapes) Unused(func(string) bool) error { return nil }
 
+func (d planned) ImportInt8(_ string, _ device.DType, shape []int, _ []byte) (*device.Tensor, error) {
+	v, size := device.NewInt8Tensor("w", &buffer{at: d.next}, shape[0], shape[1])
+	d.next += driver.Address((size + 1<<20) &^ (align - 1))
+	return v, nil
+}
+
+// load is the model of a configuration.
+func (d planned) load(config string, o checkpoint.Options) (checkpoint.Model, error) {
+	fields, err := checkpoint.ReadFields(filepath.Join("..", "testdata", "configs", config, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	if config == "deepseek-v2-lite" {
+		cfg, err := deepseekv2.ReadConfig(fields)
+		if err != nil {
+			return nil, err
+		}
+		return deepseekv2.Load(d, shapes{}, cfg, o)
+	}
+	cfg, err := qwen2.ReadConfig(fields)
+	if err != nil {
+		return nil, err
+	}
+	return qwen2.Load(d, shapes{}, cfg, o)
+}
+
+// sampling is SANTA++ that draws so many of 512 teams of each key head, but in exact layers; all
+// are exact where none is drawn.
+func (d planned) sampling(cache *kvcache.Cache, drawn int, exact sampled.LayerSet) (attention.Backend, error) {
+	const rows, most = 4096, 512
+	if err := cache.Freeze(rows); err != nil {
+		return nil, err
+	}
+	cfg := sampled.Config{
+		Name: "santapp", Drawn: max(drawn, 1), Exact: drawn == 0, BeyondPaper: sampled.BeyondPaper{DenseLayers: exact},
+		Keys: func(_, _ *device.Tensor, _ int) error { return nil },
+	}
+	t := &teams.Teams{}
+	for i, l := range cache.Layers {
+		if !exact.Has(i) {
+			t.Count = append(t.Count, slices.Repeat([]int{most}, l.KVHeads)...)
+		}
+	}
+	n := len(t.Count)
+	t.LogN, t.Offsets, t.Slots = d.tensor(device.F32, n, most), d.tensor(device.I32, n, most+1), d.tensor(device.I32, n, rows)
+	return sampled.New(d, cache, t, cfg)
+}
+
+// stepCase is a decode step of a model.
+type stepCase struct {
+	config     string
+	int8       bool
+	most       int
+	santapp    bool   // in place of exact attention,
+	drawn      int    // so many teams a query head, 0 for all,
+	exact      string // but in these layers
+	has, lacks string // files of the kernels that it shall have, and not
+}
+
+func (c stepCase) name() string {
+	name := fmt.Sprintf("%s, at most %d rows", c.config, c.most)
+	if c.int8 {
+		name += ", int8"
+	}
+	if c.santapp {
+		name += fmt.Sprintf(", %d drawn, layers %q exact", c.drawn, c.exact)
+	}
+	return name
+}
+
+// files are those of the step's kernels.
+func (c stepCase) files() (map[string]bool, error) {
+	d := planned{planner: newPlanner(90)}
+	m, err := d.load(c.config, checkpoint.Options{Rows: 512, Int8: c.int8})
+	if err != nil {
+		return nil, err
+	}
+	cache, err := kvcache.New(d, m.CacheSpec(), 5000)
+	if err != nil {
+		return nil, err
+	}
+	var backend attention.Backend
+	if c.santapp {
+		exact, err := sampled.ParseLayers(c.exact)
+		if err != nil {
+			return nil, err
+		}
+		backend, err = d.sampling(cache, c.drawn, exact)
+		if err != nil {
+			return nil, err
+		}
+	} else if backend, err = dense.New(d, m.CacheSpec()); err != nil {
+		return nil, err
+	}
+	clear(d.programs)
+	in := checkpoint.Batch{IDs: d.tensor(device.I32, 1), Pos: d.tensor(device.I32, 1), Most: c.most}
+	logits := d.tensor(device.F32, 1, m.Config().Vocab)
+	err = d.issued(func(o *device.Ops) { m.Forward(o, in, cache, backend, logits) })
+	files := map[string]bool{}
+	for _, p := range d.programs {
+		files[p.file] = true
+	}
+	return files, err
+}
+
 // What is fast by itself is of use where models issue it so: a decode step of a model as
 // its forward pass and its cache issue it has these kernels, and not those.
 func TestStepsOfModelsArePlanned(t *testing.T) {
-	for _, c := range []struct {
-		config     string
-		most       int
-		has, lacks []string
-	}{
-		{"qwen2.5-0.5b", smallMost, []string{"small_attend", "small_up", "small_down"}, []string{"rotate_append", "attend_one"}},
-		{"qwen2.5-0.5b", 0, []string{"attend_one", "gemv"}, []string{"rotate_append", "small_attend", "attend_decode"}},
-		{"qwen2.5-7b", smallMost, []string{"gemv", "rotate_append", "attend_decode"}, []string{"append", "rope", "small_attend"}},
+	for _, c := range []stepCase{
+		{config: "qwen2.5-0.5b", most: smallMost, has: "small_attend small_up small_down", lacks: "rotate_append attend_one"},
+		{config: "qwen2.5-0.5b", has: "attend_one gemv", lacks: "rotate_append small_attend attend_decode"},
+		{config: "qwen2.5-0.5b", int8: true, most: smallMost, has: "attend_one gemv_int8", lacks: "rotate_append small_attend norm"},
+		{config: "qwen2.5-0.5b", most: smallMost, santapp: true, has: "small_attend small_up small_down", lacks: "rotate_append attend_one"},
+		{config: "qwen2.5-0.5b", most: smallMost, santapp: true, drawn: 32, has: "teams_score teams_attend rotate_append gemv", lacks: "append rope attend_one"},
+		{config: "qwen2.5-0.5b", most: smallMost, santapp: true, drawn: 32, exact: "0", has: "teams_score teams_attend small_attend", lacks: "append rope attend_one"},
+		{config: "qwen2.5-7b", most: smallMost, has: "gemv rotate_append attend_decode", lacks: "append rope small_attend"},
+		{config: "qwen2.5-7b", int8: true, has: "gemv_int8 rotate_append attend_decode", lacks: "append rope norm"},
+		{config: "qwen2.5-7b", santapp: true, drawn: 32, has: "teams_score teams_attend rotate_append", lacks: "append rope"},
+		{config: "deepseek-v2-lite", most: smallMost, has: "absorb attend_latent attend_merge moe", lacks: "rotate_append head_linear router norm"},
+		{config: "deepseek-v2-lite", int8: true, has: "rotate_append attend_latent experts_few_int8", lacks: "append rope norm"},
+		{config: "deepseek-v2-lite", santapp: true, drawn: 32, has: "absorb teams_score teams_attend moe", lacks: "rotate_append router norm"},
+		{config: "deepseek-v2-lite", int8: true, santapp: true, drawn: 32, has: "teams_score teams_attend experts_few_int8", lacks: "append rope norm"},
 	} {
-		fields, err := checkpoint.ReadFields(filepath.Join("..", "testdata", "configs", c.config, "config.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := qwen2.ReadConfig(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := planned{planner: newPlanner(90)}
-		m, err := qwen2.Load(d, shapes{}, cfg, checkpoint.Options{Rows: 512})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache, err := kvcache.New(d, m.CacheSpec(), 4096)
-		if err != nil {
-			t.Fatal(err)
-		}
-		exact, err := dense.New(d, m.CacheSpec())
-		if err != nil {
-			t.Fatal(err)
-		}
-		clear(d.programs)
-		in, logits := checkpoint.Batch{IDs: d.tensor(device.I32, 1), Pos: d.tensor(device.I32, 1), Most: c.most}, d.tensor(device.F32, 1, cfg.Vocab)
-		if err := d.issued(func(o *device.Ops) { m.Forward(o, in, cache, exact, logits) }); err != nil {
-			t.Fatal(err)
-		}
-		files := map[string]bool{}
-		for _, p := range d.programs {
-			files[p.file] = true
-		}
-		for _, name := range c.has {
-			if !files[name] {
-				t.Errorf("%s, at most %d rows: a step lacks %s: %v", c.config, c.most, name, files)
+		t.Run(c.name(), func(t *testing.T) {
+			files, err := c.files()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, name := range c.lacks {
-			if files[name] {
-				t.Errorf("%s, at most %d rows: a step has %s", c.config, c.most, name)
+			for _, name := range strings.Fields(c.has) {
+				if !files[name] {
+					t.Errorf("a step lacks %s: %v", name, slices.Sorted(maps.Keys(files)))
+				}
 			}
-		}
+			for _, name := range strings.Fields(c.lacks) {
+				if files[name] {
+					t.Errorf("a step has %s", name)
+				}
+			}
+		})
 	}
 }
