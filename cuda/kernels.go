@@ -46,7 +46,7 @@ type call struct {
 	k    *kernels
 	file string
 	defs []byte
-	most bool // shared memory, see crowded
+	full bool // as much shared memory as there is, see crowded
 	err  error
 }
 
@@ -77,7 +77,7 @@ func (c *call) set(macro string, v int) *call {
 // crowded asks for multiprocessors whose memory is shared memory, so that blocks of other
 // kernels with much of it fit beside.
 func (c *call) crowded() *call {
-	c.most = true
+	c.full = true
 	return c
 }
 
@@ -195,7 +195,7 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 			return fmt.Errorf("kernel %s needs %d bytes of shared memory, more than this GPU has: %w", kernel, shared, err)
 		}
 	}
-	if c.most {
+	if c.full {
 		if err := f.PreferShared(); err != nil {
 			return err
 		}

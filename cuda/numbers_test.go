@@ -23,7 +23,7 @@ func TestNumbersOfKernels(t *testing.T) {
 		"gather.cu":          {"AT_ONCE": text(piecesABlock / threads)},
 		"small.cuh":          {"THREADS": text(smallThreads), "GAP": text(smallRowBytes)},
 		"small_attend.cu":    {"CLUSTER": text(smallCluster)},
-		"small_up.cu":        {"MOST": text(smallPairs)},
+		"small_up.cu":        {"MOST": text(mostSmallPairs)},
 		"small_down.cu":      {"OUTS": text(smallOuts)},
 		"spread_bf16.cu":     {"TRIALS": text(bf16Trials)},
 		"teams.cuh":          {"SLAB": text(slabTeams)},

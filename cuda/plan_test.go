@@ -167,18 +167,9 @@ func (p *planner) issueAttention(ops *device.Ops, x func(shape ...int) *device.T
 // issueSmall calls the operations of a small layer.
 func (p *planner) issueSmall(m model, hidden, inner int) error {
 	ops := device.NewOps(p.kernels, nil)
-	x := func(shape ...int) *device.Tensor { return p.tensor(device.BF16, shape...) }
-	row, h, attention, sum, pos := x(1, (m.heads+2*m.keyHeads)*m.dk), x(1, hidden), x(1, m.heads*m.dk), p.tensor(device.F32, 1, hidden), p.tensor(device.I32, 1)
-	norm, heads := device.Norm{Gamma: x(hidden), Eps: 1e-6}, row.Unflatten(1, m.heads+2*m.keyHeads, m.dk)
-	r := device.RotateAppendArgs{Q: heads.Slice(1, 0, m.heads), K: heads.Slice(1, m.heads, m.heads+m.keyHeads), V: heads.Slice(1, m.heads+m.keyHeads, m.heads+2*m.keyHeads),
-		Pos: pos, RoPE: device.RoPE{InvFreq: p.tensor(device.F32, m.dk/2), Scale: 1}, Keys: x(m.keyHeads, 4096, m.dk), Values: x(m.keyHeads, 4096, m.dk)}
-	ops.NormLinear(row, h, sum, norm, p.weight(hidden, m.heads*m.dk, m.keyHeads*m.dk, m.keyHeads*m.dk))
-	ops.RotateAppend(r)
-	ops.Attend(device.AttendArgs{Out: device.Partial{Out: attention.Unflatten(1, m.heads, m.dk)}, Q: r.Q, K: r.Keys, V: r.Values, Pos: pos, Scale: 1, Most: smallMost})
-	ops.LinearAdd(sum, attention, p.weight(m.heads*m.dk, hidden))
-	between := x(1, inner)
-	ops.NormSwiGLU(between, x(1, 2*inner), h, sum, norm, p.weight(hidden, inner, inner))
-	ops.LinearAdd(sum, between, p.weight(inner, hidden))
+	for _, issue := range p.wholeLayer(m, hidden, inner).operations() {
+		issue(ops)
+	}
 	return ops.Err()
 }
 

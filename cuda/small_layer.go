@@ -14,13 +14,13 @@ import (
 
 // Numbers of kernels/small.cuh and of the kernels that include it, but for the last two.
 const (
-	smallThreads  = 512
-	smallCluster  = 8
-	smallPairs    = 48     // of a block of small_up
-	smallOuts     = 8      // of a block of small_down
-	smallRowBytes = 64     // between rows in shared memory
-	smallColumns  = 896    // of x: small_attend has registers for no more
-	smallRoom     = 227000 // bytes that a multiprocessor has for blocks
+	smallThreads   = 512
+	smallCluster   = 8
+	mostSmallPairs = 48     // outputs of gate and of up that a block of small_up has, at most
+	smallOuts      = 8      // of a block of small_down
+	smallRowBytes  = 64     // between rows in shared memory
+	smallColumns   = 896    // of x: small_attend has registers for no more
+	smallRoom      = 227000 // bytes of shared memory that a multiprocessor has for blocks
 )
 
 // smallMost is how many rows a cluster a key head reads in less time than several would
@@ -38,7 +38,7 @@ type smallLayer struct {
 	calls  []device.Call // those of a profile under way
 }
 
-// waits notes that the operation just issued waits.
+// waits notes that the operation just issued waits; true.
 func (l *smallLayer) waits(k *kernels) bool {
 	if p := k.profile; p != nil && p.trace != nil {
 		call, _ := p.trace.Last()
@@ -65,23 +65,32 @@ func (k *kernels) beginSmall(p normedRow) bool {
 // smallFirst reports whether a product is q ‖ k ‖ v of a layer that small_attend takes.
 func (k *kernels) smallFirst(p normedRow) bool {
 	hidden := p.x.Shape[1]
-	if k.card.capability != hopper || p.x.Shape[0] != 1 || len(p.w.Parts) != 3 || hidden > smallColumns || hidden%128 != 0 || p.h.Buffer == p.x.Buffer {
+	if k.card.capability != hopper || p.x.Shape[0] != 1 || hidden == 0 || hidden > smallColumns || hidden%128 != 0 || p.h.Buffer == p.x.Buffer {
 		return false
 	}
-	q, keys := p.w.Parts[0].Shape[0], p.w.Parts[1].Shape[0]
-	if q%64 != 0 || keys%64 != 0 || keys == 0 || p.w.Parts[2].Shape[0] != keys || q%keys != 0 || q/keys > groupedHeads-1 || keys/64*smallCluster*2 > k.card.multiprocessors {
+	return k.smallHeads(p.w) && vectorOf(4, p.x) == 4 && inVectors(slices.Concat(p.w.Parts, []*device.Tensor{p.dst, p.h, p.norm.Gamma})...)
+}
+
+// smallHeads reports whether a weight is q ‖ k ‖ v of heads of 64, no more of a key head
+// than a cluster has room for, nor more clusters than leave half of the card to others.
+func (k *kernels) smallHeads(w device.Weight) bool {
+	if len(w.Parts) != 3 {
 		return false
 	}
-	for _, b := range p.w.Bias {
+	q, keys, values := w.Parts[0].Shape[0], w.Parts[1].Shape[0], w.Parts[2].Shape[0]
+	if q%64 != 0 || keys%64 != 0 || keys == 0 || values != keys || q%keys != 0 || q/keys > groupedHeads-1 || 2*keys/64*smallCluster > k.card.multiprocessors {
+		return false
+	}
+	for _, b := range w.Bias {
 		if b.DType != device.BF16 {
 			return false
 		}
 	}
-	return vectorOf(4, p.x) == 4 && inVectors(slices.Concat(p.w.Parts, []*device.Tensor{p.dst, p.h, p.norm.Gamma})...)
+	return true
 }
 
 // rotated and the methods after it have an operation wait that continues the layer; false
-// where it does not.
+// where it does not, or where small_attend and the others would not give what it gives.
 func (l *smallLayer) rotated(k *kernels, a device.RotateAppendArgs) bool {
 	if l == nil || l.rotate != nil || !k.mayWait(a) || a.K.Shape[2] != 64 {
 		return false
@@ -99,7 +108,10 @@ func (l *smallLayer) attended(k *kernels, a device.AttendArgs) bool {
 	if l == nil || l.rotate == nil || l.attend != nil || a.Most == 0 || a.Most > smallMost || a.From != nil || a.Then != nil || a.Out.LSE != nil {
 		return false
 	}
-	r := l.rotate
+	r, out := l.rotate, a.Out.Out.Buffer
+	if out == l.qkv.x.Buffer || out == l.qkv.h.Buffer || out == l.qkv.dst.Buffer {
+		return false
+	}
 	if !sameView(r.Q, a.Q) || !sameView(r.Keys, a.K) || !sameView(r.Values, a.V) || !sameView(r.Pos, a.Pos) || !inVectors(a.K, a.V, a.Out.Out) {
 		return false
 	}
@@ -108,7 +120,10 @@ func (l *smallLayer) attended(k *kernels, a device.AttendArgs) bool {
 }
 
 func (l *smallLayer) added(k *kernels, p productAdded) bool {
-	if l == nil || l.attend == nil || l.out != nil || !sameView(p.dst, l.qkv.x) || !within(p.x, l.attend.Out.Out, 0) || !smallWeight(p.w, 1) {
+	if l == nil || l.attend == nil || l.out != nil || !sameView(p.dst, l.qkv.x) || !smallWeight(p.w, 1) {
+		return false
+	}
+	if heads := l.attend.Q.Shape[1]; p.x.Shape[1] != heads*64 || !within(p.x, l.attend.Out.Out, 0) {
 		return false
 	}
 	l.out = &p
@@ -120,7 +135,10 @@ func (l *smallLayer) gated(k *kernels, p normedRow) bool {
 		return false
 	}
 	hidden, inner := p.x.Shape[1], p.dst.Shape[1]
-	if inner%64 != 0 || k.smallPairs(inner, l.attend.K.Shape[0]) > smallPairs || ceil(hidden, smallOuts) > k.card.multiprocessors ||
+	if inner == 0 || p.w.Parts[0].Shape[0] != inner || p.h.Buffer == p.x.Buffer {
+		return false
+	}
+	if inner%64 != 0 || k.smallPairs(inner, l.attend.K.Shape[0]) > mostSmallPairs || ceil(hidden, smallOuts) > k.card.multiprocessors ||
 		smallUpBytes(hidden)+smallDownBytes(inner) > smallRoom {
 		return false
 	}
@@ -177,9 +195,9 @@ func (k *kernels) smallPairs(inner, keyHeads int) int {
 	return ceil(inner, k.card.multiprocessors-keyHeads*smallCluster)
 }
 
-// Sizes of struct Memory.
+// smallUpBytes and the functions after it are sizes of struct Memory in kernels.
 func smallUpBytes(hidden int) int {
-	return hidden/64*2*32*128 + normedBytes(hidden) + 8*8*smallPairs + 8*hidden/32
+	return hidden/64*2*32*128 + normedBytes(hidden) + 8*8*mostSmallPairs + 8*hidden/32
 }
 func smallDownBytes(inner int) int {
 	return smallOuts*(2*inner+smallRowBytes) + 4*smallThreads/32*8 + 8*16
@@ -190,6 +208,8 @@ func smallAttendBytes(hidden, group int) int {
 	sums := 4 * (4*64 + smallThreads/32*8 + 2*hidden/8)
 	return group*hidden/8*128 + 8*(2*hidden+smallRowBytes) + exchange + normedBytes(hidden) + sums + row + 4*64 + 3*8 + 8
 }
+
+// normedBytes is the size of struct Normed.
 func normedBytes(hidden int) int { return 3*(2*hidden+smallRowBytes) + 4*smallThreads/32 }
 
 type smallAttendArgs struct {
