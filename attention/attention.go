@@ -18,7 +18,7 @@ type Input struct {
 	Pos   *device.Tensor // I32 [tokens]
 	Out   *device.Tensor // [tokens, heads, dv]
 	Scale float32        // softmax scale of the checkpoint
-	Most  int            // every Pos is smaller than that; 0: not known
+	Most  int            // every Pos is below it, see device.AttendArgs; 0 for no promise
 	// Then is a product of Out, nil for none, that Attend does as well.
 	Then *device.HeadProduct
 }

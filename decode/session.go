@@ -40,7 +40,7 @@ type Session struct {
 	cache   *kvcache.Cache
 	prefill *dense.Backend
 	backend attention.Backend
-	steps   map[int]device.Step // by their promise of rows (most)
+	steps   map[int]device.Step // recorded, by the rows that they promise (most)
 	t       tensors
 	owned   device.Owner
 
@@ -134,8 +134,8 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 	if err := s.Truncate(s.prompt); err != nil {
 		return err
 	}
-	for _, rows := range []int{s.prompt, s.opts.Capacity} {
-		if err := s.dev.Prepare(func(ops *device.Ops) { s.issue(ops, s.backend, most(rows)) }); err != nil {
+	for _, rows := range slices.Compact([]int{most(s.prompt), most(s.opts.Capacity)}) {
+		if err := s.dev.Prepare(func(ops *device.Ops) { s.issue(ops, s.backend, rows) }); err != nil {
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Session) Access() attention.Access {
 	return s.backend.Access(s.last)
 }
 
-// drop forgets the recorded step and the backend.
+// drop forgets the recorded steps and the backend.
 func (s *Session) drop() {
 	s.waitAhead()
 	for _, step := range s.steps {

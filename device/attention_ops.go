@@ -31,8 +31,8 @@ func (o *Ops) PermuteRows(t, order *Tensor, inverse bool, within int) {
 // Attend is exact attention of every token over the rows from ≤ j ≤ pos[t]:
 // softmax(scale·q·k)·v and its log-sum-exp. Query heads h·g … h·g+g−1 share key
 // head h. An empty range gives Out = 0 and LSE = −Inf. Rows outside the range
-// are not read. The order of the sums depends on the range alone, never on the
-// capacity. A HeadLinear of the result may follow.
+// are not read. The order of the sums depends on the range and Most alone, never on
+// the capacity. A HeadLinear of the result may follow.
 func (o *Ops) Attend(a AttendArgs) {
 	c := o.begin("Attend", a.Scale, a.Most)
 	c.require(a.Most >= 0, "at most %d rows", a.Most)

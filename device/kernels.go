@@ -129,8 +129,8 @@ type AttendArgs struct {
 	Scale float32
 	Read  *Tensor      // I64 [1], added to: rows read, Σ over tokens and kv heads; nil for no counting
 	Then  *HeadProduct // of Out, whose X it is
-	// Most is a promise that no Pos is that large, which a device may choose its
-	// way by; 0 for none.
+	// Most promises that every Pos is below it, whenever a recorded step runs, so
+	// that a device may take a way that is good for few rows; 0 for no promise.
 	Most int
 }
 
