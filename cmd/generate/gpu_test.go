@@ -170,19 +170,28 @@ func TestGPUNeedles(t *testing.T) {
 }
 
 // 64 steps, replayed from a graph and issued one by one, give the same bits:
-// tokens and log-probabilities, drawn and greedy.
+// tokens and log-probabilities, drawn and greedy, also where steps for few rows
+// end and others are recorded while one is under way.
 func TestGPURecordedEqualsEager(t *testing.T) {
 	openTestGPU(t, cuda.Options{DType: device.F32})
 	for _, name := range []string{"needle-qwen2", "needle-dsv2"} {
 		ids := golden.Open(t, "../../testdata/"+name+"/golden.safetensors").Int32s("2.input_ids")
-		for _, more := range [][]string{{"--greedy"}, {"--temperature", "1.5", "--top-k", "200", "--top-p", "0.99", "--seed", "3", "--attention", "santapp", "--parents", "contiguous", "--budget", "64"}} {
-			args := append([]string{"../../models/" + name, "--device", "cuda", "--prompt-ids", idList(ids), "-n", "64", "--ignore-eos", "--logprobs", "4", "--attention", "dense"}, more...)
+		edge := slices.Repeat(ids, 2016/len(ids)+1)[:2016]
+		for _, c := range []struct {
+			ids  []int32
+			more []string
+		}{
+			{ids, []string{"--greedy"}},
+			{ids, []string{"--temperature", "1.5", "--top-k", "200", "--top-p", "0.99", "--seed", "3", "--attention", "santapp", "--parents", "contiguous", "--budget", "64"}},
+			{edge, []string{"--greedy"}},
+		} {
+			args := append([]string{"../../models/" + name, "--device", "cuda", "--prompt-ids", idList(c.ids), "-n", "64", "--ignore-eos", "--logprobs", "4", "--attention", "dense"}, c.more...)
 			recorded, eager := asObject(t, "", args...), asObject(t, "", append(args, "--eager")...)
 			if !slices.Equal(recorded.TokenIDs, eager.TokenIDs) || len(eager.TokenIDs) != 64 {
-				t.Errorf("%s %v: tokens %v\neager %v", name, more, recorded.TokenIDs, eager.TokenIDs)
+				t.Errorf("%s, %d tokens, %v: tokens %v\neager %v", name, len(c.ids), c.more, recorded.TokenIDs, eager.TokenIDs)
 			}
 			if fmt.Sprint(recorded.LogProbs) != fmt.Sprint(eager.LogProbs) {
-				t.Errorf("%s %v: log-probabilities differ", name, more)
+				t.Errorf("%s, %d tokens, %v: log-probabilities differ", name, len(c.ids), c.more)
 			}
 		}
 	}
