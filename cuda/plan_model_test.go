@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -12,11 +13,13 @@ import (
 	"blitzen/attention/dense"
 	"blitzen/attention/sampled"
 	"blitzen/cuda/driver"
+	"blitzen/decode"
 	"blitzen/device"
 	"blitzen/kvcache"
 	checkpoint "blitzen/model"
 	"blitzen/model/deepseekv2"
 	"blitzen/model/qwen2"
+	"blitzen/sample"
 	"blitzen/teams"
 	"blitzen/weights"
 )
@@ -31,17 +34,29 @@ type planned struct {
 func (planned) DType() device.DType                 { return device.BF16 }
 func (planned) Upload(*device.Tensor, []byte) error { return nil }
 func (planned) Free(*device.Tensor)                 {}
+func (planned) Queued() bool                        { return false }
 func (d planned) Run(fn func(*device.Ops)) error    { return d.issued(fn) }
+func (planned) Prepare(func(*device.Ops)) error     { return nil }
+func (planned) Fetch(*device.Tensor) device.Pending { return fetched{} }
+func (d planned) Record(fn func(*device.Ops)) (device.Step, error) {
+	clear(d.programs)
+	return nil, errors.Join(d.issued(fn), errRecorded)
+}
 func (d planned) issued(fn func(*device.Ops)) error {
 	ops := device.NewOps(d.kernels, nil)
 	fn(ops)
-	return ops.Err()
+	return errors.Join(ops.Err(), d.kernels.flush())
 }
 func (d planned) New(_ string, t device.DType, shape ...int) (*device.Tensor, error) {
 	return d.tensor(t, shape...), nil
 }
 func (d planned) Import(_ string, t device.DType, shape []int, _ []byte) (*device.Tensor, error) {
 	return d.tensor(t, shape...), nil
+}
+func (d planned) ImportInt8(_ string, _ device.DType, shape []int, _ []byte) (*device.Tensor, error) {
+	v, size := device.NewInt8Tensor("w", &buffer{at: d.next}, shape[0], shape[1])
+	d.next += driver.Address((size + 1<<20) &^ (align - 1))
+	return v, nil
 }
 
 // shapes is a source of BF16 tensors that have only shapes.
@@ -53,11 +68,13 @@ func (shapes) Bind(_ string, shape ...int) (weights.Tensor, error) {
 func (shapes) Has(string) bool                { return true }
 func (shapes) Unused(func(string) bool) error { return nil }
 
-func (d planned) ImportInt8(_ string, _ device.DType, shape []int, _ []byte) (*device.Tensor, error) {
-	v, size := device.NewInt8Tensor("w", &buffer{at: d.next}, shape[0], shape[1])
-	d.next += driver.Address((size + 1<<20) &^ (align - 1))
-	return v, nil
-}
+// fetched is a copy of what is not there.
+type fetched struct{}
+
+func (fetched) Wait([]byte) error { return nil }
+
+// errRecorded ends a session once it has recorded a step.
+var errRecorded = errors.New("recorded")
 
 // load is the model of a configuration.
 func (d planned) load(config string, o checkpoint.Options) (checkpoint.Model, error) {
@@ -192,5 +209,34 @@ func TestStepsOfModelsArePlanned(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A session's step for few rows is one that small layers are for.
+func TestSessionsPromiseFewRows(t *testing.T) {
+	d := planned{planner: newPlanner(90)}
+	m, err := d.load("qwen2.5-0.5b", checkpoint.Options{Rows: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, small := range map[int]bool{smallMost: true, smallMost + 1: false} {
+		s, err := decode.New(d, m, decode.Options{Capacity: 5000, Sampling: sample.Greedy()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Prefill(t.Context(), make([]int32, rows), nil); err != nil {
+			t.Fatal(err)
+		}
+		err = s.Build(func(*kvcache.Cache) (attention.Backend, error) { return dense.New(d, m.CacheSpec()) })
+		if !errors.Is(err, errRecorded) {
+			t.Fatal(err)
+		}
+		has := false
+		for _, p := range d.programs {
+			has = has || p.file == "small_attend"
+		}
+		if has != small {
+			t.Errorf("a step after %d tokens has small layers: %v", rows, has)
+		}
 	}
 }
