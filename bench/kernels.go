@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"blitzen/device"
 )
@@ -73,7 +74,7 @@ func moved(c device.Call, rows float64) float64 {
 }
 
 // label is an operation's name with the size of its weight: operations of one
-// name differ most in that.
+// name differ most in that. Several that one kernel does have their names alone.
 func label(c device.Call) string {
 	outs, in := 0, 0
 	seen := map[*device.Tensor]bool{}
@@ -83,7 +84,7 @@ func label(c device.Call) string {
 			outs, in = outs+a.Shape[0], a.Shape[1]
 		}
 	}
-	if outs == 0 || c.Of > 1 {
+	if outs == 0 || c.Of > 1 || strings.Contains(c.Name, ", ") { // several operations have several
 		return c.Name
 	}
 	return fmt.Sprintf("%s %d×%d", c.Name, outs, in)

@@ -41,3 +41,14 @@ func TestKernels(t *testing.T) {
 		}
 	}
 }
+
+// A kernel that does several operations stands under their names, whose weights are of
+// different sizes, with the bytes of all.
+func TestKernelsOfSeveralOperations(t *testing.T) {
+	w := device.NewTensor("w", device.BF16, nil, 6, 8)
+	calls := device.Call{Name: "Linear, LinearAdd", Read: 1, Of: 1, Args: []device.Arg{{Name: "weight", Tensor: w}, {Name: "weight", Tensor: device.NewTensor("v", device.BF16, nil, 8, 6)}}}
+	got := fmt.Sprint(bench.Kernels([]device.Launch{{Kernel: "both", Time: 2 * time.Microsecond, Call: calls}}, 0))
+	if want := fmt.Sprintf("[{Linear, LinearAdd both 1 2 %d}]", 2*2*6*8); got != want {
+		t.Errorf("kernels %s, want %s", got, want)
+	}
+}
