@@ -86,7 +86,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	defer m.opened.Close()
 	result, err := m.run()
 	if err != nil {
-		return err
+		return showRest(cmd.ErrOrStderr(), err, result != nil, func() error { return c.show(cmd.OutOrStdout(), result) })
 	}
 	if c.report != "" {
 		p := m.page(result)

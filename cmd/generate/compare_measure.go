@@ -21,7 +21,8 @@ type measurement struct {
 	log      *stages
 }
 
-// run reads the prompt once for both methods, and once more for the control.
+// run reads the prompt once for both methods, and once more for the control. With an
+// error the result is nil, or what was compared before.
 func (m *measurement) run() (*compared, error) {
 	defer m.log.bar.done() // before an error is told
 	begin := time.Now()
@@ -33,12 +34,14 @@ func (m *measurement) run() (*compared, error) {
 	m.log.end("read the prompt, %s", begin, m.describe(m.question))
 	exact, err := m.methods(p, r)
 	p.Session.Close() // before another cache is made
-	if err != nil {
-		return nil, err
-	}
-	if m.control {
+	if err == nil && m.control {
 		r.Control, err = m.measureControl(exact)
 	}
+	if len(r.Seeds) == 0 {
+		return nil, err
+	}
+	r.EndedEarly = err != nil
+	r.overSeeds()
 	return r, err
 }
 
@@ -72,7 +75,6 @@ func (m *measurement) methods(p comparison.Prompt, r *compared) (exact compariso
 			return exact, err
 		}
 	}
-	r.overSeeds()
 	if m.report != "" {
 		if err := m.rows(p, b, r); err != nil {
 			return exact, err

@@ -17,8 +17,10 @@ type compared struct {
 	Seeds     []seedResult   `json:"seeds"`
 	OverSeeds *overSeeds     `json:"over_seeds,omitempty"` // with several seeds
 	Control   *controlResult `json:"control,omitempty"`
-	Model     modelReport    `json:"model"`
-	Version   string         `json:"version"`
+	// EndedEarly: seeds that were asked for, or the control, are not there.
+	EndedEarly bool        `json:"ended_early,omitempty"`
+	Model      modelReport `json:"model"`
+	Version    string      `json:"version"`
 
 	mass, reads [][]float64 // [layers][prompt tokens]: for --report
 }

@@ -90,6 +90,7 @@ func TestInterruptedFigures(t *testing.T) {
 	}{
 		{[]string{"bench", m, "-p", "8,16", "-n", "1", "-r", "1", "--attention", "dense"}, "| pp8 ", "| pp16 "},
 		{[]string{"bench", m, "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60,90", "--drawn", "2", "--parents", "contiguous"}, "| 60 ", "| 90 "},
+		{[]string{"compare", m, "--prompt-ids", "3,1,4,1,5,9,2,6", "-n", "3", "--ignore-eos", "--budget", "2", "--parents", "contiguous", "--parent-size", "2", "--representatives", "1", "--seeds", "2"}, "along dense's", "2 seeds, mean"},
 		{[]string{"diagnose", needle, "--tasks", "access_1", "--length", "90,100", "--samples", "1", "-n", "1", "--parents", "contiguous", "--block", "16"}, "at most 90 tokens", "at most 100 tokens"},
 	} {
 		some := 0
