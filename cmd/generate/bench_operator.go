@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -30,6 +31,20 @@ type operatorBench struct {
 	extra   []section
 }
 
+// stoppableWatch is a stopwatch that does not start once ctx has ended: minutes of
+// rounds have nothing else that looks at it.
+type stoppableWatch struct {
+	device.Stopwatch
+	ctx context.Context
+}
+
+func (w stoppableWatch) Start() error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	return w.Stopwatch.Start()
+}
+
 func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	rows, drawn, err := b.operatorFlags.check(defaultRows)
 	if err != nil {
@@ -52,6 +67,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer r.watch.Close()
+	r.watch = stoppableWatch{r.watch, cmd.Context()}
 	if !r.clocked {
 		if rows, _, err = b.operatorFlags.check(defaultRowsCPU); err != nil {
 			return err

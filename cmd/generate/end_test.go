@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // runMain makes the test binary behave as the program.
@@ -111,6 +112,31 @@ func TestInterruptedFigures(t *testing.T) {
 		}
 		if some == 0 {
 			t.Errorf("%v: the first part is never shown alone", c.args)
+		}
+	}
+}
+
+// Timing attention alone ends at Ctrl-C, however many rounds are left.
+func TestInterruptedTiming(t *testing.T) {
+	for _, how := range [][]string{{"--protocol", "paper"}, {"--stages"}} {
+		args := append([]string{"bench", tiny + "qwen2_tied_gqa", "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60", "--drawn", "2", "--parents", "contiguous", "--rounds", "1000000"}, how...)
+		ctx, cancel := context.WithCancel(t.Context())
+		stderr := &writer{}
+		stderr.then = func() error {
+			if bytes.Contains(stderr.got, []byte("timing with")) {
+				cancel()
+			}
+			return nil
+		}
+		done := make(chan int, 1)
+		go func() { done <- run(ctx, args, strings.NewReader(""), io.Discard, stderr) }()
+		select {
+		case code := <-done:
+			if code != 130 {
+				t.Errorf("%v: exit code %d\n%s", how, code, stderr.got)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v: goes on", how)
 		}
 	}
 }
