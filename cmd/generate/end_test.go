@@ -167,6 +167,17 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends `| tee` as well: the program was interrupted all the same.
+func TestInterruptedWithReader(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := &writer{then: func() error { cancel(); return syscall.EPIPE }}
+	var stderr bytes.Buffer
+	args := []string{needle, "-p", "Hello", "-n", "30", "--ignore-eos"}
+	if code := run(ctx, args, strings.NewReader(""), gone, &stderr); code != 130 || stderr.Len() > 0 {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
+	}
+}
+
 // The signals themselves, in a process of its own: `| head -c 1` and Ctrl-C.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {

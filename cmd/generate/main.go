@@ -87,6 +87,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case parent != nil && parent.Name() == "completion":
 		err = asUsage(err) // cobra's own command
 	}
+	if errors.Is(err, syscall.EPIPE) && ctx.Err() != nil {
+		err = ctx.Err() // Ctrl-C ended the reader as well
+	}
 	return exitCode(err, messages)
 }
 
