@@ -255,6 +255,7 @@ func (m *modelBench) add(r *benchRow, value float64) {
 		m.rows = append(m.rows, r)
 	}
 	m.at[key].Samples = append(m.at[key].Samples, value)
+	haveFigures(m.cmd.Context())
 }
 
 func (m *modelBench) print() error {

@@ -182,6 +182,7 @@ func (r *operatorBench) addRows(o *bench.Operator, sampled, others []operatorRow
 		r.rows = append(r.rows, s)
 	}
 	r.rows = append(r.rows, others...)
+	haveFigures(r.cmd.Context())
 	r.noteTeams(o)
 }
 
@@ -322,6 +323,7 @@ func (r *operatorBench) paperFor(o *bench.Operator, k int, evict func() error) e
 		}
 	}
 	r.rows = append(r.rows, rows...)
+	haveFigures(r.cmd.Context())
 	r.noteReads(rows[0])
 	return nil
 }

@@ -107,6 +107,7 @@ func (r *operatorBench) addStages(o *bench.Operator, drawn int, stages []bench.S
 		times.columns = append(slices.Clone(stageColumns), stageKernels)
 	}
 	r.extra = append(r.extra, times)
+	haveFigures(r.cmd.Context())
 	if len(launches.rows) > 0 {
 		r.extra = append(r.extra, launches)
 	}

@@ -128,6 +128,7 @@ func (m *measurement) seed(p comparison.Prompt, b attentionFlags, seed uint64, b
 		return err
 	}
 	r.Seeds = append(r.Seeds, one)
+	haveFigures(m.cmd.Context())
 	m.log.end("%s: compared along %s, attention seed %d", begin, free.Label, count(len(base.Tokens), "token"), seed)
 	return nil
 }

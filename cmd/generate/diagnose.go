@@ -108,6 +108,7 @@ func (d *diagnoseFlags) diagnose(cmd *cobra.Command, o *opened, plan *promptPlan
 		}
 		own := found[len(found)-1]
 		own.Task = append(own.Task, p)
+		haveFigures(cmd.Context())
 		progress.step()
 	}
 	return found, nil

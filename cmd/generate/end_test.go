@@ -96,7 +96,7 @@ func TestInterruptedFigures(t *testing.T) {
 	} {
 		some := 0
 		for after := int32(1); ; after += 1 + after/6 {
-			ctx := &countdown{Context: t.Context()}
+			ctx := &countdown{Context: withFigures(t.Context())}
 			ctx.left.Store(after)
 			o := generateWith(ctx, strings.NewReader(""), c.args...)
 			if o.code == 0 {
@@ -105,6 +105,9 @@ func TestInterruptedFigures(t *testing.T) {
 			one, both := strings.Contains(o.out, c.one), strings.Contains(o.out, c.both)
 			if o.code != 130 || one != strings.HasSuffix(o.errors, "ended early: the figures are those of what was measured before\n") || !one && o.out != "" || !strings.HasSuffix("\n"+o.out, "\n") {
 				t.Fatalf("%v after %d: exit code %d\n%s%s", c.args, after, o.code, o.out, o.errors)
+			}
+			if one && !hasFigures(ctx) {
+				t.Fatalf("%v after %d: the program would not have waited for the figures", c.args, after)
 			}
 			if one && !both {
 				some++
@@ -219,17 +222,24 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A run that does not look at the context is left behind after Ctrl-C.
+// A run that does not look at the context is left behind after Ctrl-C, but not with
+// figures that it has.
 func TestAwait(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(withFigures(t.Context()))
 	done := make(chan int, 1)
 	done <- 7
-	if code := await(ctx, done); code != 7 {
+	var said bytes.Buffer
+	if code := await(ctx, done, &said); code != 7 {
 		t.Errorf("exit code %d of a run that ended", code)
 	}
 	cancel()
-	if code := await(ctx, make(chan int)); code != interrupted {
-		t.Errorf("exit code %d of a run that hangs", code)
+	if code := await(ctx, make(chan int), &said); code != interrupted || said.Len() > 0 {
+		t.Errorf("exit code %d of a run that hangs, %q", code, said.String())
+	}
+	haveFigures(ctx)
+	time.AfterFunc(patience+patience/4, func() { done <- 8 })
+	if code := await(ctx, done, &said); code != 8 || !strings.HasSuffix(said.String(), "Ctrl-C again ends at once\n") {
+		t.Errorf("exit code %d of a run with figures, %q", code, said.String())
 	}
 }
 

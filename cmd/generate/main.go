@@ -18,6 +18,7 @@
 //	spread                            what a latent cache should be grouped by
 //	usage, help, environment, unused  flags in general, errors about them
 //	terminal, progress, stdout, file  the terminal and files
+//	figures                           what an interrupted run has to show
 package main
 
 import (
@@ -38,21 +39,24 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
+	ctx = withFigures(ctx)
 	if stdoutClosed() {
 		fmt.Fprintln(os.Stderr, "generate: stdout is closed: there is nowhere to write the answer")
 		os.Exit(1)
 	}
 	done := make(chan int, 1)
 	go func() { done <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
-	os.Exit(await(ctx, done))
+	os.Exit(await(ctx, done, os.Stderr))
 }
 
 // patience is how long an interrupted program may take to end by itself. A read
-// of stdin, a template or a library does not look at the context.
+// of stdin, a template or a library does not look at the context, and a layer of a
+// large model on a CPU takes longer than that.
 const patience = time.Second
 
-// await is the exit code of a run, 130 if it does not end when ctx does.
-func await(ctx context.Context, done <-chan int) int {
+// await is the exit code of a run, 130 if it does not end when ctx does. A run that
+// has figures is waited for: they would be lost.
+func await(ctx context.Context, done <-chan int, stderr io.Writer) int {
 	select {
 	case code := <-done:
 		return code
@@ -62,8 +66,12 @@ func await(ctx context.Context, done <-chan int) int {
 	case code := <-done:
 		return code
 	case <-time.After(patience):
+	}
+	if !hasFigures(ctx) {
 		return interrupted
 	}
+	fmt.Fprintln(stderr, "interrupted: the figures so far come when the work under way has ended; Ctrl-C again ends at once")
+	return <-done
 }
 
 // interrupted is the exit code after Ctrl-C, as shells count it.

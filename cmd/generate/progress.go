@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -46,18 +45,6 @@ func (p *progress) done() {
 		p.bar.Clear()
 		p.bar = nil
 	}
-}
-
-// showRest shows the figures of a run that has ended, with err those that there are:
-// what took minutes is not lost with what came after.
-func showRest(w io.Writer, err error, any bool, show func() error) error {
-	if err != nil && !any {
-		return err
-	}
-	if err != nil {
-		fmt.Fprintln(w, "ended early: the figures are those of what was measured before")
-	}
-	return cmp.Or(err, show())
 }
 
 // timeLeft tells how far a run is and about how long the rest takes.
