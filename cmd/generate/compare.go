@@ -86,6 +86,9 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	defer m.opened.Close()
 	result, err := m.run()
 	if err != nil {
+		if c.report != "" && result != nil {
+			m.log.line("%s is not written: the comparison is not whole", c.report)
+		}
 		return showRest(cmd.ErrOrStderr(), err, result != nil, func() error { return c.show(cmd.OutOrStdout(), result) })
 	}
 	if c.report != "" {

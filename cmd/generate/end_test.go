@@ -119,6 +119,25 @@ func TestInterruptedFigures(t *testing.T) {
 	}
 }
 
+// An interrupted comparison leaves the page as it was, and says so.
+func TestInterruptedPage(t *testing.T) {
+	path := t.TempDir() + "/page.html"
+	write(t, path, "before")
+	for after, said := int32(1), false; !said; after += 1 + after/6 {
+		ctx := &countdown{Context: withFigures(t.Context())}
+		ctx.left.Store(after)
+		o := generateWith(ctx, strings.NewReader(""), "compare", tiny+"qwen2_tied_gqa", "--prompt-ids", "3,1,4,1,5,9,2,6", "-n", "3", "--ignore-eos",
+			"--budget", "2", "--parents", "contiguous", "--parent-size", "2", "--representatives", "1", "--seeds", "2", "--report", path)
+		if o.code == 0 {
+			t.Fatal("never interrupted with figures")
+		}
+		said = strings.Contains(o.errors, path+" is not written: the comparison is not whole\n")
+		if o.code != 130 || said != (o.out != "") || read(t, path) != "before" {
+			t.Fatalf("after %d: exit code %d\n%s%s", after, o.code, o.out, o.errors)
+		}
+	}
+}
+
 // Timing attention alone ends at Ctrl-C, however many rounds are left.
 func TestInterruptedTiming(t *testing.T) {
 	for _, how := range [][]string{{"--protocol", "paper"}, {"--stages"}} {
