@@ -13,7 +13,7 @@ func TestNumbersOfKernels(t *testing.T) {
 		"bounds.cuh":         {"KEPT": text(boundsKept), "SINK": fmt.Sprintf("(%d << 10)", boundsSink>>10)},
 		"split.cuh":          {"SPLITS": text(splits), "ROWS": text(tileRow)},
 		"attention.cuh":      {"THREADS": text(threads)},
-		"attend_latent.cu":   {"HEADS": text(latentHeads), "ROWS": text(latentRows), "PIECE": text(latentPiece), "WARPS": text(latentWarps), "BUFFERS": text(latentBuffers)},
+		"latent_tiles.cuh":   {"HEADS": text(latentHeads), "ROWS": text(latentRows), "PIECE": text(latentPiece), "WARPS": text(latentWarps), "BUFFERS": text(latentBuffers)},
 		"attend_merge.cu":    {"COLUMNS": text(mergeColumns), "THREADS": text(mergeThreads)},
 		"experts_prefill.cu": {"ROWS": text(expertRows), "COLUMNS": text(expertColumns), "STAGES": text(expertStages), "PART": text(expertPart)},
 		"moe.cu":             {"OUTS": text(moeOuts), "DEEP": text(moeDeep)},

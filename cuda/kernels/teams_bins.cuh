@@ -25,10 +25,7 @@ __device__ inline void decide(Selection &m, int k, int above, int in)
 #pragma unroll 1
 	for (int i = threadIdx.x; i < in; i += THREADS) {
 		u64 mine = m.middle[i];
-		int rank = above;
-#pragma unroll 4
-		for (int j = 0; j < in; j++)
-			rank += m.middle[j] > mine;
+		int rank = rank_of(m.middle, in, mine, above);
 		if (rank < k)
 			m.won[m.middle_at[i]] = 1;
 		if (rank == k)

@@ -55,3 +55,13 @@ template <int N> __device__ inline void range(Selection &m, const float (&top)[N
 	high = from_order_bits(__reduce_max_sync(~0u, m.tops[lane_id() % WARPS]));
 	low = from_order_bits(__reduce_min_sync(~0u, m.bottoms[lane_id() % WARPS]));
 }
+
+// How many come before a key, of which the first `above` are not among the `in` that are looked at.
+__device__ inline int rank_of(const u64 *keys, int in, u64 mine, int above)
+{
+	int rank = above;
+#pragma unroll 4
+	for (int j = 0; j < in; j++)
+		rank += keys[j] > mine;
+	return rank;
+}

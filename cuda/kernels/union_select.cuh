@@ -43,10 +43,7 @@ __device__ inline void choose(Selection &m, int k, int above, int in)
 #pragma unroll 1
 	for (int i = threadIdx.x; i < in; i += THREADS) {
 		u64 mine = m.middle[i];
-		int rank = above;
-#pragma unroll 4
-		for (int j = 0; j < in; j++)
-			rank += m.middle[j] > mine;
+		int rank = rank_of(m.middle, in, mine, above);
 		if (rank == k)
 			m.key = mine;
 	}
