@@ -57,22 +57,25 @@ type Layer struct {
 	lastK, lastV *device.Tensor   // [kv heads, 1, d]: the last prompt row as prefilled
 	moved        []*device.Tensor // K and V, as far as their rows lie by Slots
 	within       int              // blocks of so many rows that Move kept rows in; 0: none
-	mapped       bool             // Slots are, or may be, other than in token order
+	// places are Slots of the frozen rows while these may lie other than in token order,
+	// else nil: a row that follows them needs no look. Steps that were recorded before
+	// Move are not for after it.
+	places *device.Tensor
 }
 
 // Append stores rows of new tokens at their positions. k, v [tokens, kv heads,
 // d]; v is nil if ValueIsKeyPrefix; pos I32 [tokens].
 func (l *Layer) Append(ops *device.Ops, k, v, pos *device.Tensor) {
-	ops.Append(l.K, k, pos, l.places())
+	ops.Append(l.K, k, pos, l.places)
 	if !l.ValueIsKeyPrefix {
-		ops.Append(l.V, v, pos, l.places())
+		ops.Append(l.V, v, pos, l.places)
 	}
 }
 
 // RotateAppend is device.Ops.RotateAppend to this layer; V is nil if
 // ValueIsKeyPrefix.
 func (l *Layer) RotateAppend(ops *device.Ops, a device.RotateAppendArgs) {
-	a.Keys, a.Slots = l.K, l.places()
+	a.Keys, a.Slots = l.K, l.places
 	if !l.ValueIsKeyPrefix {
 		a.Values = l.V
 	}
@@ -215,12 +218,12 @@ func (c *Cache) Move(layer int, slots *device.Tensor, within int) error {
 	if len(l.moved) > 0 {
 		return fmt.Errorf("cache: layer %d is already permuted", layer)
 	}
-	l.mapped, l.within = true, within
-	if err := c.dev.Run(func(ops *device.Ops) { ops.Copy(c.frozenSlots(l), slots) }); err != nil {
+	l.places, l.within = l.Slots.Slice(1, 0, c.frozen), within
+	if err := c.dev.Run(func(ops *device.Ops) { ops.Copy(l.places, slots) }); err != nil {
 		return fmt.Errorf("cache: layer %d: %w", layer, err)
 	}
 	for _, t := range l.rows() {
-		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), true, within) }); err != nil {
+		if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, l.places, true, within) }); err != nil {
 			return fmt.Errorf("cache: layer %d: %w", layer, err)
 		}
 		l.moved = append(l.moved, t)
@@ -253,12 +256,12 @@ func (c *Cache) Thaw() error {
 	for _, l := range c.Layers {
 		for len(l.moved) > 0 {
 			t := l.moved[len(l.moved)-1]
-			if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, c.frozenSlots(l), false, l.within) }); err != nil {
+			if err := c.dev.Run(func(ops *device.Ops) { ops.PermuteRows(t, l.places, false, l.within) }); err != nil {
 				return err
 			}
 			l.moved = l.moved[:len(l.moved)-1]
 		}
-		if l.mapped {
+		if l.places != nil {
 			mapped = append(mapped, l)
 		}
 	}
@@ -286,18 +289,6 @@ func (l *Layer) rows() []*device.Tensor {
 	}
 	return []*device.Tensor{l.K, l.V}
 }
-
-// places are Slots, or nil while rows lie in token order, which spares a look: steps that
-// were recorded before Move are not for after it.
-func (l *Layer) places() *device.Tensor {
-	if l.mapped {
-		return l.Slots
-	}
-	return nil
-}
-
-// frozenSlots are those of the frozen rows.
-func (c *Cache) frozenSlots(l *Layer) *device.Tensor { return l.Slots.Slice(1, 0, c.frozen) }
 
 // Close frees the tensors.
 func (c *Cache) Close() {
@@ -331,7 +322,7 @@ func (c *Cache) resetSlots(layers []*Layer) error {
 		return err
 	}
 	for _, l := range layers {
-		l.mapped = false
+		l.places = nil
 	}
 	return nil
 }
