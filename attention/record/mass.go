@@ -51,7 +51,7 @@ func (m *Mass) Attend(ops *device.Ops, in attention.Input) {
 	read := m.Counters().Slice(0, in.Layer, in.Layer+1)
 	ops.Attend(device.AttendArgs{
 		Out: device.Partial{Out: in.Out, LSE: m.lse[in.Layer]},
-		Q:   in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: read, Then: in.Then,
+		Q:   in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: read, Then: in.Then, Most: in.Most,
 	})
 }
 

@@ -202,6 +202,26 @@ func TestMass(t *testing.T) {
 	if a := m.Access([]int64{7}); a.Rows != 7 {
 		t.Errorf("access %+v", a)
 	}
+
+	in.Most = rows
+	var asked promised
+	m.Attend(device.NewOps(&asked, nil), in)
+	if asked.most != rows {
+		t.Errorf("exact attention is promised at most %d rows, the step at most %d", asked.most, rows)
+	}
+}
+
+// promised keeps what Attend is promised.
+type promised struct {
+	device.Kernels
+	most int
+}
+
+func (p *promised) Route(device.RouteArgs) error { return nil }
+
+func (p *promised) Attend(a device.AttendArgs) error {
+	p.most = a.Most
+	return nil
 }
 
 // In the first step all weight is on the prompt, and the trajectory is dense.
