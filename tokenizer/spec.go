@@ -102,6 +102,9 @@ func (s *spec) check() error {
 	if bytewise > 1 || len(normal)+len(pre) > maxParts {
 		return fmt.Errorf("%d normalizers and pre_tokenizers, %d of them ByteLevel: at most %d and one are supported", len(normal)+len(pre), bytewise, maxParts)
 	}
+	if err := errors.Join(checkPatterns(s.Normalizer, "normalizer"), checkPatterns(s.PreTokenizer, "pre_tokenizer")); err != nil {
+		return err
+	}
 	decoder, err := types(s.Decoder, "decoder", []string{"ByteLevel"})
 	if err == nil && decoder == nil {
 		err = errors.New("decoder is missing: ByteLevel is needed")
