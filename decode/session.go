@@ -116,8 +116,9 @@ func (s *Session) open() error {
 	return device.WriteSeed(s.dev, s.t.seed, s.opts.Sampling.Seed)
 }
 
-// Build makes the backend that the next tokens are decoded with and goes back
-// to the end of the prompt. The cache is first put as prefill left it.
+// Build makes the backend that the next tokens are decoded with, which the session
+// closes, and goes back to the end of the prompt. The cache is first put as prefill
+// left it.
 func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, error)) error {
 	if s.prompt == 0 {
 		return errors.New("there is no prompt yet")
@@ -146,7 +147,8 @@ func (s *Session) Build(build func(cache *kvcache.Cache) (attention.Backend, err
 }
 
 // Probe feeds the last prompt token once through a backend that observes, and
-// leaves the cache as Prefill left it. The caller closes the backend.
+// leaves the cache as Prefill left it; what was decoded is forgotten, and a backend must
+// be built anew. The caller closes the observer.
 func (s *Session) Probe(observer func(cache *kvcache.Cache) (attention.Backend, error)) error {
 	if s.prompt == 0 {
 		return errors.New("there is no prompt yet")

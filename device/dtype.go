@@ -52,5 +52,5 @@ func (t DType) String() string {
 }
 
 // Float reports whether elements are real numbers by themselves: I8 and F8 are
-// such with a factor each row alone (Tensor.Scale).
+// such by a factor of each row or head alone (Tensor.Scale).
 func (t DType) Float() bool { return t == F32 || t == F16 || t == BF16 }

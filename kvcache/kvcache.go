@@ -248,7 +248,7 @@ func invert(slots, order []int32) error {
 	return nil
 }
 
-// Thaw undoes Permute and restores the last prompt row, so that a rebuild or
+// Thaw undoes Permute and Move and restores the last prompt row, so that a rebuild or
 // another method starts from what prefill left. Rows beyond the prompt are
 // forgotten.
 func (c *Cache) Thaw() error {
