@@ -9,6 +9,8 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -84,6 +86,9 @@ func parseRow(line []byte) (Row, error) {
 		// encoding/json would put U+FFFD into the prompt without a word.
 		return row, errors.New("not UTF-8: convert the file")
 	}
+	if halfCharacter(line) {
+		return row, errors.New(`an escape is half a character (\ud800 to \udfff without its other half): mend the text`)
+	}
 	var other *json.UnmarshalTypeError
 	switch err := json.Unmarshal(line, &row); {
 	case errors.As(err, &other) && other.Field == "":
@@ -109,6 +114,37 @@ func parseRow(line []byte) (Row, error) {
 		return row, CheckScorer(row.Scorer)
 	}
 	return row, nil
+}
+
+// halfCharacter reports whether JSON has an escape that stands for half a character,
+// which encoding/json would replace.
+func halfCharacter(text []byte) bool {
+	for {
+		at := bytes.IndexByte(text, '\\')
+		if at < 0 {
+			return false
+		}
+		r, n := escaped(text[at:])
+		if utf16.IsSurrogate(r) {
+			low, m := escaped(text[at+n:])
+			if utf16.DecodeRune(r, low) == utf8.RuneError {
+				return true
+			}
+			n += m
+		}
+		text = text[at+n:]
+	}
+}
+
+// escaped is the code that an escape at the start of text stands for, 0 for none of four
+// digits, and its length.
+func escaped(text []byte) (code rune, n int) {
+	if len(text) >= 6 && text[0] == '\\' && text[1] == 'u' {
+		if code, err := strconv.ParseUint(string(text[2:6]), 16, 16); err == nil {
+			return rune(code), 6
+		}
+	}
+	return 0, min(2, len(text))
 }
 
 // jsonType is what a field of a row takes.

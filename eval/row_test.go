@@ -44,6 +44,7 @@ func TestReadRows(t *testing.T) {
 	for name, file := range map[string]string{
 		"no last newline": foreign + "\n" + foreign,
 		"byte order":      "\ufeff" + foreign + "\n" + foreign,
+		"escapes":         `{"index": 3, "input": "\ud83d\ude00 \\ud83d \\\\", "outputs": ["a\"\u00e9"]}` + "\n" + foreign,
 		"blank lines":     "\n" + foreign + "\r\n \n" + foreign + "\n\n",
 	} {
 		if rows, err := ReadRows(strings.NewReader(file), nil); err != nil || len(rows) != 2 || rows[1].Index != 3 {
@@ -63,6 +64,9 @@ func TestReadRows(t *testing.T) {
 		"max tokens": {`{"input": "q", "outputs": ["a"], "max_tokens": -2}`, "line 1: max_tokens is -2: want at least 1"},
 		"stop":       {`{"input": "q", "outputs": ["a"], "stop": ["b", ""]}`, `line 1: "stop" has an empty text`},
 		"encoding":   {"{\"input\": \"\xff\", \"outputs\": [\"a\"]}", "line 1: not UTF-8"},
+		"half":       {`{"input": "q \\\ud83d", "outputs": ["a"]}`, "line 1: an escape is half a character"},
+		"halves":     {`{"input": "\ud83d\ud83d", "outputs": ["a"]}`, "line 1: an escape is half a character"},
+		"low half":   {`{"input": "q", "outputs": ["\uDE00"]}`, "line 1: an escape is half a character"},
 	} {
 		if _, err := ReadRows(strings.NewReader(c.file), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q in it", name, err, c.want)
