@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -64,6 +65,26 @@ func Score(prediction string, row Row) (float64, error) {
 		return 0, err
 	}
 	return scorers[row.Scorer](prediction, row.Outputs), nil
+}
+
+// CheckReferences refuses references that give every answer the full score, or none.
+func CheckReferences(scorer string, outputs []string) error {
+	only := scorer == ScorerExact || scorer == ScorerChoice
+	empty := slices.Contains(outputs, "")
+	if scorer == ScorerAll {
+		empty = !slices.ContainsFunc(outputs, func(o string) bool { return o != "" })
+	}
+	switch {
+	case empty && !only:
+		return errors.New(`"outputs" has an empty text: every answer would be right`)
+	case only && len(outputs) > 1:
+		return fmt.Errorf("%d references: an answer by the scorer %s has one", len(outputs), scorer)
+	case scorer == ScorerExact && strings.TrimSpace(outputs[0]) != outputs[0]:
+		return fmt.Errorf("the reference %q has white space around it, which answers by the scorer %s lose", outputs[0], scorer)
+	case scorer == ScorerChoice && !slices.Contains([]string{"A", "B", "C", "D"}, outputs[0]):
+		return fmt.Errorf("the reference %q: answers by the scorer %s are A, B, C or D", outputs[0], scorer)
+	}
+	return nil
 }
 
 // Null reports whether a prediction says nothing, as RULER counts nulls.

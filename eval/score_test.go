@@ -5,6 +5,33 @@ import (
 	"testing"
 )
 
+// Rows are refused that nothing can answer, or everything.
+func TestCheckReferences(t *testing.T) {
+	for _, c := range []struct {
+		scorer  string
+		outputs []string
+		want    string
+	}{
+		{ScorerAll, []string{"", "e"}, ""},
+		{ScorerAll, []string{"", ""}, "empty text"},
+		{ScorerPart, []string{"e", ""}, "empty text"},
+		{ScorerSubstring, []string{"", "e"}, "empty text"},
+		{ScorerSubstring, []string{"The", " e"}, ""}, // as HELMET has it
+		{ScorerExact, []string{""}, ""},
+		{ScorerExact, []string{"It is 7."}, ""},
+		{ScorerExact, []string{"7", "It is 7."}, "2 references: an answer by the scorer exact has one"},
+		{ScorerExact, []string{"7\n"}, `the reference "7\n" has white space around it`},
+		{ScorerChoice, []string{"D"}, ""},
+		{ScorerChoice, []string{"A", "B"}, "2 references"},
+		{ScorerChoice, []string{"b"}, `the reference "b": answers by the scorer choice are A, B, C or D`},
+	} {
+		err := CheckReferences(c.scorer, c.outputs)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %q: error %v, want %q in it", c.scorer, c.outputs, err, c.want)
+		}
+	}
+}
+
 func TestScore(t *testing.T) {
 	for _, c := range []struct {
 		scorer, prediction string

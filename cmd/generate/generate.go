@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"blitzen/decode"
 	"blitzen/sample"
@@ -127,6 +128,8 @@ func (g *generateFlags) check(f *pflag.FlagSet) error {
 		return usagef("--logprobs is part of the JSON object: add --json")
 	case slices.Contains(g.stops, ""):
 		return usagef("--stop: a stop text is empty")
+	case slices.ContainsFunc(g.stops, func(s string) bool { return !utf8.ValidString(s) }):
+		return usagef("--stop: a stop text is not UTF-8, as all that is generated is")
 	}
 	return nil
 }

@@ -114,6 +114,7 @@ func TestRefusedUse(t *testing.T) {
 	write(t, dir+"/empty", "")
 	write(t, dir+"/two.jsonl", strings.Repeat(`{"input": "x", "outputs": ["y"]}`+"\n", 2))
 	write(t, dir+"/bad.jsonl", `{"input": 3}`)
+	write(t, dir+"/several.jsonl", `{"input": "x", "outputs": ["y"]}`+"\n"+`{"input": "x", "outputs": ["y", "z"]}`)
 	write(t, dir+"/file", "text")
 	for _, pipe := range []string{"/pipe", "/pipe.jsonl"} {
 		if err := syscall.Mkfifo(dir+pipe, 0o600); err != nil {
@@ -175,6 +176,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--logprobs", "3"}, "--logprobs is part of the JSON object: add --json"},
 		{[]string{m, ids, "--logprobs", "-3", "--json"}, "--logprobs -3: want 0 or more"},
 		{[]string{m, ids, "--stop", ""}, "--stop: a stop text is empty"},
+		{[]string{m, ids, "--stop", "a\xff"}, "--stop: a stop text is not UTF-8, as all that is generated is"},
 		{[]string{m, ids, "--stop", "x"}, "--stop needs a tokenizer, and M has none"},
 		{[]string{m, ids, "-p", "x"}, "--prompt-ids and a text both give a prompt: use one"},
 		{[]string{m, ids, "--system-prompt", "x"}, "--prompt-ids are all that the model reads: leave out --system-prompt"},
@@ -246,6 +248,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"evaluate", m, "--length", "4096,x"}, `--length "x": want numbers of tokens, separated by commas`},
 		{[]string{"evaluate", m, "--answer-prefix", "no"}, `--answer-prefix "no": want with, without or both`},
 		{[]string{"evaluate", m, "--truncate", "end"}, `--truncate "end": want middle`},
+		{[]string{"evaluate", needle, "--tasks", dir + "/several.jsonl", "--scorer", "exact"}, "DIR/several.jsonl: line 2: 2 references: an answer by the scorer exact has one: mend the row, or leave such rows out with --skip-bad"},
 		{[]string{"evaluate", m, "--scorer", "f1"}, `--scorer: scorer "f1": want one of choice, exact, string_match_all, string_match_part, substring_exact_match`},
 		{[]string{"evaluate", m, "--shard", "2/2"}, `--shard "2/2": want I/N, with I from 0 to N-1`},
 		{[]string{"evaluate", m, "--pairs", "dense"}, `--pairs "dense": want A:B, two methods, separated by commas`},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -243,6 +244,9 @@ func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
 		bad = func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v: skipped\n", path, err) }
 	}
 	rows, err := eval.ReadRows(file, bad)
+	if err == nil {
+		rows, err = s.answerable(rows, bad)
+	}
 	if err != nil && s.single { // a command without --skip-bad
 		return rowSource{}, usagef("%s: %w: mend the row", path, err)
 	}
@@ -275,6 +279,25 @@ func (s *sourceFlags) read(cmd *cobra.Command, path string) (rowSource, error) {
 	}
 	out.where = func(row eval.Row) string { return fmt.Sprintf("%s: line %d", path, row.Line) }
 	return out, nil
+}
+
+// answerable are the rows whose references an answer can have or miss. bad takes errors
+// of others, or is nil.
+func (s *sourceFlags) answerable(rows []eval.Row, bad func(error)) ([]eval.Row, error) {
+	var kept []eval.Row
+	for _, row := range rows {
+		err := eval.CheckReferences(cmp.Or(row.Scorer, s.scorer), row.Outputs)
+		if err == nil {
+			kept = append(kept, row)
+			continue
+		}
+		err = fmt.Errorf("line %d: %w", row.Line, err)
+		if bad == nil {
+			return nil, err
+		}
+		bad(err)
+	}
+	return kept, nil
 }
 
 // fileHash tells one file of rows from another.
