@@ -64,10 +64,11 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 	if r.plot == "" {
 		return nil
 	}
-	for _, c := range curves {
+	names := slugs(curves)
+	for i, c := range curves {
 		path := r.plot
 		if len(curves) > 1 {
-			path = strings.TrimSuffix(r.plot, "."+format) + "-" + slug(c.Title) + "." + format
+			path = strings.TrimSuffix(r.plot, "."+format) + "-" + names[i] + "." + format
 		}
 		if err := writeFile("--plot", path, args, func(w io.Writer) error { return report.WritePlot(w, c, format) }); err != nil {
 			return err
@@ -77,9 +78,23 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// slug is a title as a part of a file's name.
-func slug(title string) string {
-	return strings.Trim(regexp.MustCompile(`[^a-z0-9_]+`).ReplaceAllString(strings.ToLower(title), "-"), "-")
+// slugs are the titles of curves as parts of files' names, each another.
+func slugs(curves []report.Curve) []string {
+	const longest = 100 // bytes
+	others := regexp.MustCompile(`[^\p{L}\p{M}\p{N}_]+`)
+	var names []string
+	for _, c := range curves {
+		base := strings.Trim(others.ReplaceAllString(strings.ToLower(c.Title), "-"), "-")
+		if len(base) > longest {
+			base = strings.ToValidUTF8(base[:longest], "")
+		}
+		name := base
+		for n := 2; name == "" || slices.Contains(names, name); n++ {
+			name = strings.TrimPrefix(fmt.Sprintf("%s-%d", base, n), "-")
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // resultsPage is the page of an evaluation.

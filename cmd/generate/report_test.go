@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"blitzen/report"
 )
 
 // evaluated is a results file of two tables.
@@ -120,5 +123,18 @@ func TestResultsKept(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("files left: %v, error %v", left, err)
+	}
+}
+
+// No plot of a run takes another's place, whatever tasks are called.
+func TestSlugs(t *testing.T) {
+	var curves []report.Curve
+	for _, title := range []string{"access_2, 160 tokens", "a b", "A-b", "a b 2", "长文", "!", "?", strings.Repeat("é", 300), strings.Repeat("é", 301), "../../x"} {
+		curves = append(curves, report.Curve{Title: title})
+	}
+	e := strings.Repeat("é", 50)
+	want := []string{"access_2-160-tokens", "a-b", "a-b-2", "a-b-2-2", "长文", "2", "3", e, e + "-2", "x"}
+	if got := slugs(curves); !slices.Equal(got, want) {
+		t.Errorf("names %q, want %q", got, want)
 	}
 }
