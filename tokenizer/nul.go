@@ -1,9 +1,11 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +64,54 @@ func (s *spec) nulSafe() error {
 		return fmt.Errorf("pre_tokenizers %q follow the byte level, normalizers %q", pre[i+1:], normalizers)
 	}
 	return nil
+}
+
+// checkNUL refuses a NUL where the library repeats what it reads in an error, over which its binding ends the program. It
+// may stand in what is only looked up or written: the vocabulary, patterns, contents.
+func (s *spec) checkNUL() error {
+	if !bytes.Contains(s.data, []byte(`\u0000`)) {
+		return nil
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(s.data, &doc); err != nil {
+		return err
+	}
+	if model, ok := doc["model"].(map[string]any); ok {
+		delete(model, "vocab")
+	}
+	if field := fieldWithNUL(doc, ""); field != "" {
+		return fmt.Errorf("%s has a NUL in it", field)
+	}
+	return nil
+}
+
+// fieldWithNUL is the path of a field under value that has a NUL in it, or "".
+func fieldWithNUL(value any, path string) string {
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(v, "\x00") {
+			return path
+		}
+	case []any:
+		for _, part := range v {
+			if found := fieldWithNUL(part, path); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if strings.Contains(name, "\x00") {
+				return "the name of a field of " + path
+			}
+			if name == "pattern" || name == "content" {
+				continue
+			}
+			if found := fieldWithNUL(v[name], strings.TrimPrefix(path+"."+name, ".")); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 func mentionsControl(value any) bool {

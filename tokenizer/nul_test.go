@@ -102,3 +102,30 @@ func TestNULRefused(t *testing.T) {
 		}
 	}
 }
+
+// A NUL where the library would repeat it in an error, which ends the program, is refused with its place; elsewhere it is
+// text like any other.
+func TestNULInFile(t *testing.T) {
+	for field, edit := range map[string]func(map[string]any){
+		"model.merges": func(doc map[string]any) {
+			model := doc["model"].(map[string]any)
+			model["merges"] = append(model["merges"].([]any), []any{"\x00", "a"})
+		},
+		"pre_tokenizer.pretokenizers.behavior": func(doc map[string]any) {
+			doc["pre_tokenizer"].(map[string]any)["pretokenizers"].([]any)[0].(map[string]any)["behavior"] = "\x00"
+		},
+		"the name of a field of normalizer": func(doc map[string]any) { doc["normalizer"] = map[string]any{"type": "NFC", "\x00": 1} },
+		"version":                           func(doc map[string]any) { doc["version"] = "1.0\x00" },
+	} {
+		tok, err := Open(edited(t, edit))
+		if err == nil {
+			_ = tok.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "/tokenizer.json: "+field+" has a NUL in it") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	open(t, edited(t, func(doc map[string]any) {
+		doc["normalizer"] = map[string]any{"type": "Replace", "pattern": map[string]any{"String": "\x00"}, "content": "\x00"}
+	}))
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,8 @@ type spec struct {
 		Type    string           `json:"type"`
 		Dropout float64          `json:"dropout"`
 		Vocab   map[string]int32 `json:"vocab"`
+		Prefix  string           `json:"continuing_subword_prefix"`
+		Suffix  string           `json:"end_of_word_suffix"`
 	} `json:"model"`
 }
 
@@ -46,6 +49,9 @@ var (
 		"BertPreTokenizer", "CharDelimiterSplit", "Metaspace", "UnicodeScripts"}
 )
 
+// half matches the escape of a half of a character.
+var half = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+
 // readSpec reads and checks dir/tokenizer.json.
 func readSpec(dir string) (*spec, error) {
 	s := &spec{path: filepath.Join(dir, "tokenizer.json")}
@@ -59,7 +65,7 @@ func readSpec(dir string) (*spec, error) {
 	if err = parseJSON(s.path, s.data, s); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(s.check(), s.forgetLength()); err != nil {
+	if err = errors.Join(s.check(), s.checkNUL(), s.forgetLength()); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.path, err)
 	}
 	return s, nil
@@ -77,6 +83,9 @@ func (s *spec) check() error {
 	}
 	if s.Model.Dropout != 0 {
 		return fmt.Errorf("model dropout %v would split text at random: set it to null", s.Model.Dropout)
+	}
+	if s.Model.Prefix != "" || s.Model.Suffix != "" {
+		return fmt.Errorf("continuing_subword_prefix %s and end_of_word_suffix %s are not supported: byte-level BPE has none", quoted(s.Model.Prefix), quoted(s.Model.Suffix))
 	}
 	if n := len(s.AddedTokens); n > maxAdded {
 		return fmt.Errorf("%d added tokens: at most %d are supported", n, maxAdded)
@@ -104,6 +113,9 @@ func (s *spec) check() error {
 	}
 	if err := errors.Join(checkPatterns(s.Normalizer, "normalizer"), checkPatterns(s.PreTokenizer, "pre_tokenizer")); err != nil {
 		return err
+	}
+	if half.Match(s.Decoder) { // the library ends the program
+		return errors.New("decoder has half a character in it: download it again")
 	}
 	decoder, err := types(s.Decoder, "decoder", []string{"ByteLevel"})
 	if err == nil && decoder == nil {
