@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
@@ -35,7 +38,8 @@ func readFile(path string, most int64) ([]byte, error) {
 }
 
 // file is one that is written as a whole: what stood there before stays until
-// then, and where it cannot be written is known from the start.
+// then, and where it cannot be written is known from the start. Its permissions stay,
+// and a link to it.
 type file struct{ flag, path string }
 
 // newFile sees that a file that a flag names can be written; without a path it does
@@ -44,6 +48,9 @@ func newFile(flag, path string) (*file, error) {
 	f := &file{flag: flag, path: path}
 	if path == "" {
 		return f, nil
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		f.path = target
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, usagef("%s: %s is not a regular file", flag, path)
@@ -64,7 +71,13 @@ func newFile(flag, path string) (*file, error) {
 
 // beside makes a file in the same folder.
 func (f *file) beside() (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
+	for {
+		name := fmt.Sprintf(".%s-%d", filepath.Base(f.path), rand.Uint32())
+		part, err := os.OpenFile(filepath.Join(filepath.Dir(f.path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return part, err
+		}
+	}
 }
 
 // write puts content in the file's place.
@@ -76,8 +89,8 @@ func (f *file) write(content func(io.Writer) error) error {
 	defer os.Remove(part.Name()) // which a rename has moved away
 	defer part.Close()
 	err = content(part)
-	if err == nil {
-		err = part.Chmod(0o644)
+	if info, is := os.Stat(f.path); err == nil && is == nil {
+		err = part.Chmod(info.Mode().Perm())
 	}
 	if err == nil {
 		err = part.Close()
