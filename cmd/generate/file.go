@@ -40,17 +40,20 @@ func readFile(path string, most int64) ([]byte, error) {
 // file is one that is written as a whole: what stood there before stays until
 // then, and where it cannot be written is known from the start. Its permissions stay,
 // and a link to it.
-type file struct{ flag, path string }
+type file struct {
+	flag, path string
+	target     string // where a link leads
+}
 
 // newFile sees that a file that a flag names can be written; without a path it does
 // nothing.
 func newFile(flag, path string) (*file, error) {
-	f := &file{flag: flag, path: path}
+	f := &file{flag: flag, path: path, target: path}
 	if path == "" {
 		return f, nil
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		f.path = target
+		f.target = target
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, usagef("%s: %s is not a regular file", flag, path)
@@ -72,8 +75,8 @@ func newFile(flag, path string) (*file, error) {
 // beside makes a file in the same folder.
 func (f *file) beside() (*os.File, error) {
 	for {
-		name := fmt.Sprintf(".%s-%d", filepath.Base(f.path), rand.Uint32())
-		part, err := os.OpenFile(filepath.Join(filepath.Dir(f.path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		name := fmt.Sprintf(".%s-%d", filepath.Base(f.target), rand.Uint32())
+		part, err := os.OpenFile(filepath.Join(filepath.Dir(f.target), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			return part, err
 		}
@@ -89,14 +92,14 @@ func (f *file) write(content func(io.Writer) error) error {
 	defer os.Remove(part.Name()) // which a rename has moved away
 	defer part.Close()
 	err = content(part)
-	if info, is := os.Stat(f.path); err == nil && is == nil {
+	if info, is := os.Stat(f.target); err == nil && is == nil {
 		err = part.Chmod(info.Mode().Perm())
 	}
 	if err == nil {
 		err = part.Close()
 	}
 	if err == nil {
-		err = os.Rename(part.Name(), f.path)
+		err = os.Rename(part.Name(), f.target)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.flag, err)
