@@ -56,8 +56,9 @@ const (
 	attendThreads = 512
 	mostDrawn     = 1024 // by a query head
 	fewDrawn      = 32   // that are ranked by counting
-	teamSets      = 64
-	mostQuads     = 4 // of teams that a thread looks at one by one
+	directDrawn   = 64   // the same, where a thread looks at teams one by one
+	mostQuads     = 4    // of teams that a thread looks at one by one
+	leastDirect   = 1920 // teams, so that all sets but few have some
 	mostGroups    = 4096
 	mostRows      = 1 << 24            // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
@@ -144,10 +145,15 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 		p.most, p.scratch, p.attendRoom = mostDrawn, 28160, 47232
 	}
 	p.tops = attendThreads
-	if drawn <= fewDrawn {
-		p.sets, p.most, p.scratch, p.attendRoom = teamSets, 2*fewDrawn, 4352, 10752
-		// Sets of threads with 4 teams each or more; all but few must have some.
-		if quads := ceil(teams, 4*attendThreads); quads <= mostQuads && teams >= 30*teamSets {
+	quads := ceil(teams, 4*attendThreads)
+	direct := quads <= mostQuads && teams >= leastDirect
+	if drawn <= fewDrawn || direct && drawn <= directDrawn {
+		p.sets, p.most, p.attendRoom = 64, directDrawn, 10752
+		if drawn > fewDrawn {
+			p.sets = 128
+		}
+		p.scratch = 4*p.sets + 28*256
+		if direct {
 			p.quads = quads
 			p.scratch += 4 * (4*attendThreads*quads + 4)
 			return

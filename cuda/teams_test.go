@@ -199,7 +199,7 @@ func TestTeamsOutput(t *testing.T) {
 		heads, keyHeads, teams, drawn int
 		f8                            bool
 	}{
-		{28, 4, 2100, 1, false}, {28, 4, 2100, 31, false}, {28, 4, 2100, 31, true}, {28, 4, 2100, 100, false}, {28, 4, 2100, 100, true},
+		{28, 4, 2100, 1, false}, {28, 4, 2100, 31, false}, {28, 4, 2100, 31, true}, {28, 4, 2100, 64, false}, {28, 4, 2100, 100, false}, {28, 4, 2100, 100, true},
 		{28, 4, 2100, 600, false}, {28, 4, 2100, 600, true}, {28, 4, 700, 700, false}, {64, 32, 2100, 1000, false},
 	} {
 		drawn := s.drawn
@@ -273,7 +273,7 @@ func checkUnbiased(t *testing.T, p *teamsProblem) {
 // TestTeamsReplays runs a recorded step 1,000 times with the position set back:
 // the same bits every time, also where nobody asks what was drawn.
 func TestTeamsReplays(t *testing.T) {
-	for _, drawn := range []int{31, 128, 600} {
+	for _, drawn := range []int{31, 64, 128, 600} {
 		p := newTeamsProblem(t, 28, 4, 128, 2100, drawn, 1)
 		first := read[int32](p, p.args.Draw.Pos)
 		p.args.Teams, p.args.LogC = nil, nil

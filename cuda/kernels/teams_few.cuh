@@ -2,9 +2,9 @@
 // Draws at most 64 teams: ranks by counting.
 
 #define LANES_OF_SET (THREADS / SETS)
-#define SETS_EACH (SETS / WARP)
 #define RANKERS 4    // lanes that rank a candidate: 14 warps rank 112 side by side
 #define PERTURBERS 2 // warps that find the candidates' noise while the others rank
+#define ROW_BITS 24  // of rows that are counted; above them a rank below CANDIDATES
 
 // The place of the first offset in shared memory.
 __device__ inline int first_offset(const Head &a) { return (u64)a.offsets / sizeof(int) % 4; }
@@ -14,6 +14,8 @@ __device__ inline void prepare(Selection &m, const Head &a)
 {
 	if (threadIdx.x == 0)
 		m.picks = m.n = m.teams = m.rows = 0, m.sure = true;
+	if (threadIdx.x < CANDIDATES)
+		m.counts[threadIdx.x] = 0;
 #if QUADS
 	// By 16 bytes, which lie alike on both sides.
 	int skip = first_offset(a);
@@ -29,36 +31,35 @@ __device__ inline void prepare(Selection &m, const Head &a)
 #endif
 }
 
-// A key that at least K + 1 teams reach: the teams, or groups of them, are dealt out to SETS sets; it is the (K+1)-th
-// largest of the sets' largest scores. best is the largest of a thread, LANES_OF_SET of which share a set.
-__device__ inline float find_least(Selection &m, const Head &a, float best)
+// A set's largest score in the bits of `most`, so that no two sets have the same.
+__device__ inline void tell_set(Selection &m, int set, u32 most) { m.set[set] = most & ~(SETS - 1u) | set; }
+
+// A score that at least K + 1 teams reach: the (K+1)-th largest of what the sets have told. LANES_OF_SET threads count
+// those before a set.
+__device__ inline float find_least(Selection &m, const Head &a)
 {
-	int set = threadIdx.x / LANES_OF_SET;
+	__syncthreads();
+	int part = threadIdx.x % LANES_OF_SET, rank = 0;
+	u32 mine = m.set[threadIdx.x / LANES_OF_SET];
+#pragma unroll
+	for (int i = 0; i < SETS / 4 / LANES_OF_SET; i++) {
+		uint4 x = ((const uint4 *)m.set)[i * LANES_OF_SET + part];
+		rank += (x.x > mine) + (x.y > mine) + (x.z > mine) + (x.w > mine);
+	}
 #pragma unroll
 	for (int step = 1; step < LANES_OF_SET; step *= 2)
-		best = fmaxf(best, __shfl_xor_sync(~0u, best, step));
-	if (threadIdx.x % LANES_OF_SET == 0)
-		m.set[set] = order_bits(best) & ~(SETS - 1u) | set; // no two are equal
-	__syncthreads();
-	u32 key[SETS_EACH], mine[SETS / WARPS];
-#pragma unroll
-	for (int i = 0; i < SETS_EACH; i++)
-		key[i] = m.set[i * WARP + lane_id()];
-#pragma unroll
-	for (int i = 0; i < SETS / WARPS; i++)
-		mine[i] = m.set[warp_id() * (SETS / WARPS) + i];
-#pragma unroll
-	for (int i = 0; i < SETS / WARPS; i++) {
-		int rank = 0;
-#pragma unroll
-		for (int j = 0; j < SETS_EACH; j++)
-			rank += __popc(__ballot_sync(~0u, key[j] > mine[i]));
-		if (rank == a.k)
-			m.least = max(mine[i] & ~(SETS - 1u), NOTHING + 1);
-	}
+		rank += __shfl_xor_sync(~0u, rank, step);
+	if (part == 0 && rank == a.k)
+		m.least = max(mine & ~(SETS - 1u), NOTHING + 1);
 	copy_wait<DEPTH - 1>(); // the offsets, which may have come behind the slabs of teams_score
 	__syncthreads();
 	return from_order_bits(m.least);
+}
+
+__device__ inline void add_candidate(Selection &m, int at, Team t)
+{
+	m.few[at] = t;
+	m.keys[at] = before_key(t), m.counts[at] = (1 << ROW_BITS) + t.rows;
 }
 
 // Adds those of four neighbouring teams that reach the border to the candidates. first(j) is the first row of the j-th
@@ -73,10 +74,30 @@ template <class First> __device__ inline void add_candidates(Selection &m, float
 #pragma unroll
 	for (int j = 0; j < 4; j++)
 		if (y[j] >= least && at < CANDIDATES)
-			m.few[at++] = {order_bits(y[j]), team + j, first(j), max(first(j + 1) - first(j), 0)};
+			add_candidate(m, at++, {order_bits(y[j]), team + j, first(j), max(first(j + 1) - first(j), 0)});
 }
 
 #if QUADS
+
+// Tells the largest scores of a warp's sets from those of its teams. Neighbours, which are often alike, are of different
+// sets: set i has the (i % 4)-th teams of quads, every other one of them where there are 8 sets a warp.
+__device__ inline void tell_sets(Selection &m, const float4 (&y)[QUADS])
+{
+	const int sets = SETS / WARPS, halves = sets / 4;
+	u32 mine = 0;
+#pragma unroll
+	for (int s = 0; s < sets; s++) {
+		float best = -INF;
+#pragma unroll
+		for (int i = QUADS > 1 ? s / 4 : 0; i < QUADS; i += QUADS > 1 ? halves : 1)
+			best = fmaxf(best, s % 4 == 0 ? y[i].x : s % 4 == 1 ? y[i].y : s % 4 == 2 ? y[i].z : y[i].w);
+		bool is = QUADS > 1 || lane_id() * halves / WARP == s / 4;
+		u32 most = __reduce_max_sync(~0u, is ? order_bits(best) : 0);
+		mine = lane_id() == s ? most : mine;
+	}
+	if (lane_id() < sets)
+		tell_set(m, warp_id() * sets + lane_id(), mine);
+}
 
 // Every thread has up to 4 · QUADS teams.
 template <class Start, class Keep> __device__ inline void collect(Selection &m, const Head &a, Start start, Keep keep)
@@ -89,10 +110,11 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 		y[i] = team < a.teams ? fresh((const float4 *)(a.y + team)) : make_float4(-INF, -INF, -INF, -INF);
 	}
 	start();
+	tell_sets(m, y);
 #pragma unroll
 	for (int i = 0; i < QUADS; i++)
 		best = fmaxf(best, fmaxf(fmaxf(y[i].x, y[i].y), fmaxf(y[i].z, y[i].w)));
-	float least = find_least(m, a, best);
+	float least = find_least(m, a);
 	keep();
 	if (best >= least) {
 		u32 hits = 0;
@@ -108,7 +130,7 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 #pragma unroll
 			for (int b = 1; b < 4 * QUADS; b++)
 				score = b == bit ? b % 4 == 0 ? y[b / 4].x : b % 4 == 1 ? y[b / 4].y : b % 4 == 2 ? y[b / 4].z : y[b / 4].w : score;
-			m.few[at] = {order_bits(score), team, first, max(offsets[team + 1] - first, 0)};
+			add_candidate(m, at, {order_bits(score), team, first, max(offsets[team + 1] - first, 0)});
 		}
 	}
 	__syncthreads();
@@ -130,7 +152,12 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 #pragma unroll
 	for (int j = 0; j < TOPS_EACH; j++)
 		best = fmaxf(best, top[j]);
-	float least = find_least(m, a, best);
+#pragma unroll
+	for (int step = 1; step < LANES_OF_SET; step *= 2)
+		best = fmaxf(best, __shfl_xor_sync(~0u, best, step));
+	if (part == 0)
+		tell_set(m, set, order_bits(best));
+	float least = find_least(m, a);
 	keep();
 #pragma unroll
 	for (int j = 0; j < TOPS_EACH; j++)
@@ -157,9 +184,9 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 __device__ inline void list_place(Selection &m, int which, int first, int before, int rows, int block, int x)
 {
 #pragma unroll 1
-	for (int i = x; i < rows; i += RANKERS) {
-		int v = before + i, at = v / CLUSTER;
-		if (v % CLUSTER == block && (u32)at < LISTED)
+	for (int i = (block - before) % (u32)CLUSTER + x * CLUSTER; i < rows; i += RANKERS * CLUSTER) {
+		u32 at = (before + i) / (u32)CLUSTER;
+		if (at < LISTED)
 			m.list[at] = {first + i, which};
 	}
 }
@@ -167,24 +194,27 @@ __device__ inline void list_place(Selection &m, int which, int first, int before
 // Places n candidates by counting those that come before, RANKERS lanes to one; lists the first LISTED rows of the block.
 __device__ inline void rank(Selection &m, const Head &a, int n, int block)
 {
-	const int warps = WARPS - PERTURBERS, bits = 24; // of rows; above them a rank below CANDIDATES
-	const int abreast = WARP / RANKERS;
+	const int warps = WARPS - PERTURBERS, abreast = WARP / RANKERS;
 	int x = threadIdx.x % RANKERS, own = lane_id() / RANKERS;
 #pragma unroll 1
 	for (int first = warp_id() * abreast; first < n; first += abreast * warps) {
 		int i = first + own;
 		Team t = m.few[min(i, n - 1)];
+		u64 mine = before_key(t);
 		u32 sum = 0;
-#pragma unroll 4
-		for (int j = x; j < n; j += RANKERS) {
-			Team o = m.few[j];
-			if (before_key(o) > before_key(t))
-				sum += (1 << bits) + o.rows;
+#pragma unroll 1
+		for (int j = 4 * x; j < n; j += 4 * RANKERS) { // past n the counts are 0
+			ulonglong2 low = *(const ulonglong2 *)&m.keys[j], high = *(const ulonglong2 *)&m.keys[j + 2];
+			uint4 count = *(const uint4 *)&m.counts[j];
+			sum += low.x > mine ? count.x : 0;
+			sum += low.y > mine ? count.y : 0;
+			sum += high.x > mine ? count.z : 0;
+			sum += high.y > mine ? count.w : 0;
 		}
 #pragma unroll
 		for (int step = 1; step < RANKERS; step *= 2)
 			sum += __shfl_xor_sync(~0u, sum, step);
-		int rank = sum >> bits, before = sum & (1 << bits) - 1;
+		int rank = sum >> ROW_BITS, before = sum & (1 << ROW_BITS) - 1;
 		if (i >= n || rank > a.k)
 			continue;
 		bool drawn = rank < a.k;

@@ -10,6 +10,8 @@ struct Selection {
 		struct {
 			u32 set[SETS]; // largest scores
 			Team few[CANDIDATES];
+			u64 keys[CANDIDATES];   // before_key
+			u32 counts[CANDIDATES]; // 1 << ROW_BITS, and rows
 #if QUADS
 			int offsets[4 * QUADS * THREADS + 4]; // from first_offset on
 #else

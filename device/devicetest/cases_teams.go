@@ -24,6 +24,7 @@ func teamsCases() []testCase {
 		{tokens: 1, kv: 1, group: 2, dk: 128, dv: 128, teams: 2500, k: 1024, suffix: 130},
 		{tokens: 1, kv: 1, group: 3, dk: 64, dv: 64, teams: 3001, k: 300, suffix: 9},
 		{tokens: 1, kv: 1, group: 2, dk: 64, dv: 64, teams: 1950, k: 31, suffix: 5, f8: true},
+		{tokens: 1, kv: 1, group: 2, dk: 64, dv: 64, teams: 1950, k: 40, suffix: 5},
 		{tokens: 1, kv: 2, group: 7, dk: 128, dv: 128, teams: 165, k: 9, suffix: 5, f8: true},
 		{tokens: 1, kv: 1, group: 16, dk: 576, dv: 512, teams: 133, k: 9, suffix: 3, prefix: true, f8: true},
 		{tokens: 1, kv: 1, group: 6, dk: 160, dv: 128, teams: 70, k: 31, suffix: 17, prefix: true, f8: true},
