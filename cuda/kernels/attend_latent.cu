@@ -24,8 +24,8 @@
 #define COPIES 32
 #define SCORES 216
 
-// Named barriers: of the warps that score; of those that score and add, when queries
-// are there; and when a buffer has weights, and has room.
+// Named barriers: of the warps that score; of those that score and add, and the one that
+// copies, when queries are there; and when a buffer has weights, and has room.
 #define AGREED 1
 #define READY 2
 #define WRITTEN 3
@@ -59,7 +59,7 @@ __device__ inline void load_queries(const Args &a, Memory &m, const Work &w)
 		if (row < HEADS)
 			*(uint4 *)((u8 *)m.queries[piece / 8] + place(row, piece % 8)) = x[n];
 	}
-	named_wait(READY, 2 * GROUP);
+	named_wait(READY, 2 * GROUP + WARP);
 }
 
 // Rows that were not asked for become zero as far as they meet weights, which
@@ -317,8 +317,16 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 		return;
 	if (warp_id() >= 2 * WARPS) {
 		fewer_registers<COPIES>();
+		if (warp_id() > 2 * WARPS)
+			return;
+		// Queries come late behind many tiles: until they are there, one is asked for.
+		int soon = min(asked + 1, w.tiles);
 		if (copies)
-			copy_all(a, m, w, asked);
+			copy_tiles(a, m, w, asked, soon);
+		__syncwarp();
+		named_wait(READY, 2 * GROUP + WARP);
+		if (copies)
+			copy_tiles(a, m, w, soon, w.tiles);
 	} else if (warp_id() < WARPS) {
 		more_registers<SCORES>();
 		load_queries(a, m, w);

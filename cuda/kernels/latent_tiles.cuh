@@ -111,10 +111,11 @@ __device__ inline int copy_early(const Args &a, Memory &m, const Work &w, const 
 	return n;
 }
 
-__device__ inline void copy_all(const Args &a, Memory &m, const Work &w, int asked)
+// Asks for the tiles from ≤ i < to.
+__device__ inline void copy_tiles(const Args &a, Memory &m, const Work &w, int from, int to)
 {
 	u64 policy = evict_first();
-	for (int i = asked; i < w.tiles; i++) {
+	for (int i = from; i < to; i++) {
 		if (i >= STAGES)
 			barrier_wait(&m.empty[i % STAGES], i / STAGES & 1 ^ 1);
 		copy_tile(a, m, w, i, policy);
