@@ -17,9 +17,8 @@
 #define QUADS (COLUMNS / 4)
 #define GROUPS (THREADS / QUADS)
 #define WARPS (THREADS / WARP)
-#define EACH ((PARTS + GROUPS - 1) / GROUPS) // parts of a group, and of a lane that weighs them
-#define AHEAD 16                             // outputs of a block whose weights come early
-static_assert(GROUPS == WARP, "a lane weighs what a group adds");
+#define EACH ((PARTS + GROUPS - 1) / GROUPS) // parts of a group
+#define AHEAD 16 // outputs of a block whose weights come early
 
 #ifndef UP
 #define UP 0
@@ -42,47 +41,46 @@ struct Args {
 	int heads, keyHeads, capacity, outs;
 };
 
-// Weighs the n parts, a lane every 32nd of them; top and sum: of all.
-__device__ inline void weigh(const Mass (&mass)[EACH], int n, float (&weight)[EACH], float &top, float &sum)
+// Adds what the warp's two groups have of the n parts, to y of a lane's columns; weights
+// are relative to the largest reference among them, which all holds with their sum.
+__device__ inline void add_parts(float4 &y, Mass &all, const float4 (&x)[EACH], const Mass (&mass)[EACH], int group, int n)
 {
-	top = -INF, sum = 0;
+	y = make_float4(0, 0, 0, 0), all = Mass{-INF, 0};
 #pragma unroll
 	for (int i = 0; i < EACH; i++)
-		if (i * GROUPS + lane_id() < n)
-			top = fmaxf(top, mass[i].top);
-	top = warp_max(top);
-#pragma unroll
-	for (int i = 0; i < EACH; i++) {
-		bool there = i * GROUPS + lane_id() < n;
-		weight[i] = there ? power2(mass[i].top - reference(top)) : 0;
-		sum += there ? weight[i] * mass[i].sum : 0;
-	}
-	sum = warp_sum(sum);
-}
-
-// Adds what the warp's two groups have of the n parts; weight: as weigh leaves it.
-__device__ inline void add_parts(float4 &y, const float4 (&x)[EACH], const float (&weight)[EACH], int group, int n)
-{
-#pragma unroll
-	for (int i = 0; i < EACH; i++) {
-		float w = __shfl_sync(~0u, weight[i], group);
 		if (i * GROUPS + group < n)
+			all.top = fmaxf(all.top, mass[i].top);
+	all.top = fmaxf(all.top, __shfl_xor_sync(~0u, all.top, QUADS));
+#pragma unroll
+	for (int i = 0; i < EACH; i++)
+		if (i * GROUPS + group < n) {
+			float w = power2(mass[i].top - reference(all.top));
+			all.sum += w * mass[i].sum;
 			y.x += w * x[i].x, y.y += w * x[i].y, y.z += w * x[i].z, y.w += w * x[i].w;
-	}
+		}
+	all.sum += __shfl_xor_sync(~0u, all.sum, QUADS);
 	y.x += __shfl_xor_sync(~0u, y.x, QUADS);
 	y.y += __shfl_xor_sync(~0u, y.y, QUADS);
 	y.z += __shfl_xor_sync(~0u, y.z, QUADS);
 	y.w += __shfl_xor_sync(~0u, y.w, QUADS);
 }
 
-// A column of the block's, divided by the sum of weights.
-__device__ inline float total(const float4 (*sums)[QUADS], int column, float sum)
+// A column of the block's, divided by the sum of weights; all: of all parts.
+__device__ inline float total(const float4 (*sums)[QUADS], const Mass *masses, int column, Mass &all)
 {
-	float out = 0;
+	Mass mass[WARPS];
+	all = Mass{-INF, 0};
 #pragma unroll
 	for (int w = 0; w < WARPS; w++)
-		out += ((const float *)sums[w])[column];
-	return sum != 0 ? out / sum : 0;
+		mass[w] = masses[w], all.top = fmaxf(all.top, mass[w].top);
+	float out = 0;
+#pragma unroll
+	for (int w = 0; w < WARPS; w++) {
+		float by = power2(mass[w].top - reference(all.top));
+		all.sum += by * mass[w].sum;
+		out += by * ((const float *)sums[w])[column];
+	}
+	return all.sum != 0 ? out / all.sum : 0;
 }
 
 // w·x, by a warp.
@@ -114,6 +112,7 @@ __device__ inline void multiply(const Args &a, const bf16 (*weights)[DV], const 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 {
 	__shared__ float4 sums[WARPS][QUADS];
+	__shared__ Mass masses[WARPS];
 	int h = blockIdx.y, t = blockIdx.z, column = blockIdx.x * COLUMNS;
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
 #if UP
@@ -141,8 +140,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 #pragma unroll
 		for (int i = 0; i < EACH; i++)
 			if (i * GROUPS < n) {
-				mass[i] = a.mass[first + min(i * GROUPS + lane_id(), PARTS - 1)];
-				x[i] = *(const float4 *)(a.parts + (first + min(i * GROUPS + group, PARTS - 1)) * DV + column + 4 * quad);
+				i64 part = first + min(i * GROUPS + group, PARTS - 1);
+				mass[i] = a.mass[part];
+				x[i] = *(const float4 *)(a.parts + part * DV + column + 4 * quad);
 			}
 	};
 	load(likely);
@@ -150,18 +150,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 	int n = range.parts(PARTS);
 	if (n > likely)
 		load(n);
-	float top, sum, weight[EACH];
-	weigh(mass, n, weight, top, sum);
-	float4 y = make_float4(0, 0, 0, 0);
-	add_parts(y, x, weight, group, n);
+	float4 y;
+	Mass all;
+	add_parts(y, all, x, mass, group, n);
 	if (lane_id() < QUADS)
 		sums[warp_id()][lane_id()] = y;
+	if (lane_id() == 0)
+		masses[warp_id()] = all;
 #if UP
 	copy_wait<0>();
 	__syncthreads();
 	cluster_wait();
 	if (threadIdx.x < COLUMNS) {
-		float out = total(sums, threadIdx.x, sum);
+		float out = total(sums, masses, threadIdx.x, all);
 		a.out.row(t, h)[column + threadIdx.x] = to<DST>(out);
 #pragma unroll
 		for (int b = 0; b < CLUSTER; b++)
@@ -172,11 +173,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 #else
 	__syncthreads();
 	if (threadIdx.x < COLUMNS)
-		a.out.row(t, h)[column + threadIdx.x] = to<DST>(total(sums, threadIdx.x, sum));
+		a.out.row(t, h)[column + threadIdx.x] = to<DST>(total(sums, masses, threadIdx.x, all));
 #endif
 	if (threadIdx.x == 0 && blockIdx.x == 0) {
 		if (a.lse.p)
-			a.lse.row(t)[h] = sum != 0 ? (top + log2f(sum)) * LN2 : -INF;
+			a.lse.row(t)[h] = all.sum != 0 ? (all.top + log2f(all.sum)) * LN2 : -INF;
 		if (a.read && h == 0)
 			atomicAdd(a.read, (u64)range.rows * a.keyHeads);
 	}
