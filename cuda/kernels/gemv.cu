@@ -98,7 +98,17 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 					sum[o][t] += y[j] * number<W>(v[o], j);
 		}
 	};
-	read_rows(a, w, at, stride, multiply);
+	// What a thread's result is added to is on its way meanwhile; with more tokens it would
+	// take registers that hold blocks.
+	float before = 0;
+	auto begin = [&] {
+#if !GATED && TOKENS == 1
+		int i = threadIdx.x, out = (blockIdx.x - part.block) * GROUPS * EVERY + i;
+		if (a.add && i < GROUPS * EVERY && out < part.outs)
+			before = f32(a.dst.row(0)[part.column + out]);
+#endif
+	};
+	read_rows(a, w, at, stride, begin, multiply);
 
 	__shared__ float shared[8][OUTS + NORM][TOKENS];
 #pragma unroll
@@ -142,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 #else
 		DST *dst = a.dst.row(t) + part.column + out;
 		float y = result(p, o);
-		*dst = to<DST>(a.add ? f32(*dst) + y : y);
+		*dst = to<DST>(a.add ? (TOKENS == 1 ? before : f32(*dst)) + y : y);
 #endif
 	}
 }

@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv_int8(PARAM)
 					sum[o][t] += f32(x.at[j]) * y[o][j];
 		}
 	};
-	read_rows(a, w, at, stride, multiply);
+	read_rows(a, w, at, stride, [] {}, multiply);
 
 	__shared__ float shared[8][OUTS][TOKENS];
 #pragma unroll

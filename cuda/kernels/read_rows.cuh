@@ -7,10 +7,10 @@
 
 #define GROUPS (8 / SPLIT) // groups of warps in a block, which share outputs
 
-// Calls multiply(i, v) with the numbers at i of every row, for i = at, at + stride, …
-// below a.in. The kernel ahead is over then.
-template <class T, class Args, class Multiply>
-__device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, const int stride, Multiply multiply)
+// When the kernel ahead is over, calls begin(), then multiply(i, v) with the numbers at i
+// of every row, for i = at, at + stride, … below a.in.
+template <class T, class Args, class Begin, class Multiply>
+__device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, const int stride, Begin begin, Multiply multiply)
 {
 #if AHEAD > 0
 	Loaded<T, VEC> v[AHEAD][OUTS] = {};
@@ -24,6 +24,7 @@ __device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, con
 	for (int s = 0; s < AHEAD; s++)
 		fetch(s, at + s * stride);
 	wait_for_previous();
+	begin();
 	for (; at < a.in; at += AHEAD * stride) {
 #pragma unroll
 		for (int s = 0; s < AHEAD; s++) {
@@ -36,6 +37,7 @@ __device__ inline void read_rows(const Args &a, const T *(&w)[OUTS], int at, con
 	}
 #else
 	wait_for_previous();
+	begin();
 #pragma unroll 4 / OUTS
 	for (; at < a.in; at += stride) {
 		Loaded<T, VEC> v[OUTS];
