@@ -121,6 +121,9 @@ func (p *planner) issue(t device.DType, m model, tokens int, odd bool) error {
 	ops.TopLogProbs(device.LogProbArgs{IDs: i(5), LogProbs: f(5), Chosen: f(1), Logits: f(vocab), ID: i(1)})
 	ops.MarkSeen(i(vocab), pos)
 	ops.Increment(pos)
+	if err := p.kernels.fetch(&landing{}, 0, 4); err != nil {
+		return err
+	}
 	for _, from := range []device.DType{device.F32, device.F16, device.BF16} {
 		if err := p.kernels.roundRows(bytes(hidden, hidden), p.tensor(from, hidden, hidden)); err != nil {
 			return err

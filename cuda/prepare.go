@@ -20,7 +20,7 @@ func (d *gpu) Prepare(fn func(*device.Ops)) error {
 	}
 	wanted := map[string]program{}
 	d.kernels.plan = func(p program) { wanted[p.key()] = p }
-	err = d.issue(fn, nil)
+	err = errors.Join(d.issue(fn, nil), d.kernels.fetch(&landing{}, 0, 0)) // what a step gives is fetched
 	d.kernels.plan = nil
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"unsafe"
 
 	"blitzen/cuda/driver"
 	"blitzen/device"
@@ -244,8 +245,12 @@ func (d *gpu) fetch(t *device.Tensor) (*landing, error) {
 		return nil, fmt.Errorf("fetch: %v inside Record", t)
 	}
 	l, err := d.fetches.take(t.Bytes())
-	if err == nil {
-		err = d.stream.Download(l.memory[:t.Bytes()], at)
+	switch n := t.Bytes(); {
+	case err != nil:
+	case n <= fewBytes && n%4 == 0 && at%4 == 0 && d.kernels.bounds == nil:
+		err = d.kernels.fetch(l, at, n)
+	default:
+		err = d.stream.Download(l.memory[:n], at)
 	}
 	if err == nil {
 		err = l.done.Record(d.stream)
@@ -254,6 +259,20 @@ func (d *gpu) fetch(t *device.Tensor) (*landing, error) {
 		return nil, d.keep(fmt.Errorf("fetch: %v: %w", t, err))
 	}
 	return l, nil
+}
+
+// fewBytes is how many a kernel writes to page-locked memory before the copy engine would.
+const fewBytes = 4096
+
+type fetchArgs struct {
+	dst, src vec
+	n, _     int32
+}
+
+// fetch queues the copy of few bytes, whole words.
+func (k *kernels) fetch(l *landing, at driver.Address, n int) error {
+	args := fetchArgs{dst: vec(uintptr(unsafe.Pointer(unsafe.SliceData(l.memory)))), src: vec(at), n: int32(n / 4)}
+	return launch(k.call("fetch"), "fetch", k.early(blocks(1, threads)), 0, &args)
 }
 
 // pending is a copy on its way from the GPU.
