@@ -23,6 +23,7 @@
 #define OUTS 8  // of x, by a block
 #define LEAD 2  // loads of a row under way, gate and up
 #define DEEP 6  // loads of a segment of down
+#define SOON 4  // of them under way before up has ended: that is seen later the more there are
 #define EMPTY ~0u
 
 struct Args {
@@ -249,19 +250,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 		if (int c = lane + d * WARP * VEC; c < n)
 			v[d] = stream<W, VEC>(w + c);
 	};
-	auto begin = [&](int item) {
-		locate(item);
-#pragma unroll
-		for (int d = 0; d < DEEP; d++)
-			fetch(d);
-	};
 	int item = warp_id();
 	bool early = item / OUTS < a.sharedParts;
-	if (early)
-		begin(item);
+	if (early) {
+		locate(item);
+#pragma unroll
+		for (int d = 0; d < SOON; d++)
+			fetch(d);
+	}
 	for (int i = threadIdx.x; i < a.experts * (int)(sizeof(Expert) / 8); i += THREADS)
 		((u64 *)table)[i] = ((const u64 *)a.table)[i];
 	wait_for_previous();
+	if (early)
+#pragma unroll
+		for (int d = SOON; d < DEEP; d++)
+			fetch(d);
 	if (threadIdx.x < a.k)
 		ids[threadIdx.x] = a.ids[threadIdx.x], weights[threadIdx.x] = a.weights[threadIdx.x];
 	if (blockIdx.x == 0)
@@ -271,8 +274,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 	bool writes = threadIdx.x < OUTS && out < a.hidden;
 	float before = writes ? f32(a.x[out]) : 0; // while the products are made
 	__syncthreads();
-	if (!early && item < items)
-		begin(item);
+	if (!early && item < items) {
+		locate(item);
+#pragma unroll
+		for (int d = 0; d < DEEP; d++)
+			fetch(d);
+	}
 	for (; item < items; item += WARPS) {
 		int part = item / OUTS, count = n;
 		const float *x = a.inner + part * a.segment;
