@@ -21,6 +21,7 @@ type Input struct {
 	Most  int            // every Pos is below it, see device.AttendArgs; 0 for no promise
 	// Then is a product of Out, nil for none, that Attend does as well.
 	Then *device.HeadProduct
+	Soon *device.Tensor // a matrix that is read soon after, see device.AttendArgs; nil for none
 }
 
 // Multiply does the product after attention, for a backend whose operations do not.

@@ -40,6 +40,7 @@ func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 		Read:  b.counts.Slice(0, in.Layer, in.Layer+1),
 		Then:  in.Then,
 		Most:  in.Most,
+		Soon:  in.Soon,
 	})
 }
 

@@ -280,6 +280,13 @@ __device__ inline void add_all(const Args &a, Memory &m, const Work &w)
 	finish(a, m, acc, w);
 }
 
+// Has the blocks bring the rows of what is read soon to the L2 cache. Nobody waits for them.
+__device__ inline void bring_soon(const Args &a)
+{
+	for (int i = blockIdx.x; i < a.soonRows; i += gridDim.x)
+		asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(a.soon + i * a.soonLD), "r"(a.soonBytes) : "memory");
+}
+
 extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 {
 	extern __shared__ __align__(1024) u8 raw[];
@@ -299,13 +306,22 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	}
 	__syncthreads();
 	let_next_start(); // when all blocks are there: it takes nothing from them
+	if (warp_id() > 2 * WARPS) { // has no part in the rest
+		fewer_registers<COPIES>();
+		if (threadIdx.x == 2 * GROUP + WARP && blockIdx.y == 0 && blockIdx.z == 0)
+			bring_soon(a);
+		return;
+	}
 	Limits limits;
 	int asked = 0;
 	if (a.early) {
 		limits = m.early;
 		Work w(a, limits);
-		if (w.tiles == 0 && blockIdx.x > 0) // the first waits for the kernel ahead, and so does who waits for this one
+		if (w.tiles == 0 && blockIdx.x > 0) { // the first waits for the kernel ahead, and so does who waits for this one
+			if (warp_id() == 2 * WARPS)
+				fewer_registers<COPIES>(); // with the others of its group
 			return;
+		}
 		if (copies)
 			asked = copy_early(a, m, w, limits);
 	}
@@ -313,20 +329,21 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	if (!a.early)
 		limits = Limits(a.from, a.pos, blockIdx.z);
 	Work w(a, limits);
-	if (w.tiles == 0)
+	if (w.tiles == 0) {
+		if (warp_id() == 2 * WARPS)
+			fewer_registers<COPIES>();
 		return;
-	if (warp_id() >= 2 * WARPS) {
+	}
+	if (warp_id() == 2 * WARPS) {
 		fewer_registers<COPIES>();
-		if (warp_id() > 2 * WARPS)
-			return;
 		// Queries come late behind many tiles: until they are there, one is asked for.
-		int soon = min(asked + 1, w.tiles);
+		int one = min(asked + 1, w.tiles);
 		if (copies)
-			copy_tiles(a, m, w, asked, soon);
+			copy_tiles(a, m, w, asked, one);
 		__syncwarp();
 		named_wait(READY, 2 * GROUP + WARP);
 		if (copies)
-			copy_tiles(a, m, w, soon, w.tiles);
+			copy_tiles(a, m, w, one, w.tiles);
 	} else if (warp_id() < WARPS) {
 		more_registers<SCORES>();
 		load_queries(a, m, w);
