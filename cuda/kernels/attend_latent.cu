@@ -306,22 +306,15 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	}
 	__syncthreads();
 	let_next_start(); // when all blocks are there: it takes nothing from them
-	if (warp_id() > 2 * WARPS) { // has no part in the rest
-		fewer_registers<COPIES>();
-		if (threadIdx.x == 2 * GROUP + WARP && blockIdx.y == 0 && blockIdx.z == 0)
-			bring_soon(a);
-		return;
-	}
+	if (threadIdx.x == 2 * GROUP + WARP && blockIdx.y == 0 && blockIdx.z == 0) // of a warp that neither copies nor computes
+		bring_soon(a);
 	Limits limits;
 	int asked = 0;
 	if (a.early) {
 		limits = m.early;
 		Work w(a, limits);
-		if (w.tiles == 0 && blockIdx.x > 0) { // the first waits for the kernel ahead, and so does who waits for this one
-			if (warp_id() == 2 * WARPS)
-				fewer_registers<COPIES>(); // with the others of its group
+		if (w.tiles == 0 && blockIdx.x > 0) // the first waits for the kernel ahead, and so does who waits for this one
 			return;
-		}
 		if (copies)
 			asked = copy_early(a, m, w, limits);
 	}
@@ -329,13 +322,12 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	if (!a.early)
 		limits = Limits(a.from, a.pos, blockIdx.z);
 	Work w(a, limits);
-	if (w.tiles == 0) {
-		if (warp_id() == 2 * WARPS)
-			fewer_registers<COPIES>();
+	if (w.tiles == 0)
 		return;
-	}
-	if (warp_id() == 2 * WARPS) {
-		fewer_registers<COPIES>();
+	if (warp_id() >= 2 * WARPS) {
+		fewer_registers<COPIES>(); // by the same instruction in all warps of the group
+		if (warp_id() > 2 * WARPS)
+			return;
 		// Queries come late behind many tiles: until they are there, one is asked for.
 		int one = min(asked + 1, w.tiles);
 		if (copies)
