@@ -247,7 +247,7 @@ func (d *gpu) fetch(t *device.Tensor) (*landing, error) {
 	l, err := d.fetches.take(t.Bytes())
 	switch n := t.Bytes(); {
 	case err != nil:
-	case n <= fewBytes && n%4 == 0 && at%4 == 0 && d.kernels.bounds == nil:
+	case n <= fewBytes && n%4 == 0 && at%4 == 0 && d.kernels.bounds == nil && d.kernels.profile == nil: // else it would count as an operation's
 		err = d.kernels.fetch(l, at, n)
 	default:
 		err = d.stream.Download(l.memory[:n], at)
