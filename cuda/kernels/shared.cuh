@@ -6,10 +6,11 @@
 __device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 // Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
-__device__ inline void copy16(void *shared, const void *global)
+__device__ inline void copy16(u32 shared, const void *global)
 {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
+__device__ inline void copy16(void *shared, const void *global) { copy16(shared_address(shared), global); }
 __device__ inline void copy4(void *shared, const void *global)
 {
 	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global) : "memory");

@@ -53,28 +53,10 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 128 == 0, "room");
 
-// Adds up the sums of the block's groups of threads, then of the cluster's blocks, and writes the block's columns.
-__device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[DV], int head, int block)
+// Adds up the sums of the block's warps, then of the cluster's blocks, and writes the block's columns.
+__device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[PITCH], int head, int block)
 {
-	int lane = threadIdx.x % LANES, sum_at = threadIdx.x * SUMS / THREADS;
-#pragma unroll
-	for (int step = LANES; step < THREADS / SUMS; step *= 2) {
-		x.sum += __shfl_xor_sync(~0u, x.sum, step);
-#pragma unroll
-		for (int i = 0; i < COLUMNS; i++)
-			x.at[i] += __shfl_xor_sync(~0u, x.at[i], step);
-	}
-	if (threadIdx.x % (THREADS / SUMS) < LANES) {
-		if (lane == 0)
-			m.tops[sum_at] = x.top, m.sums[sum_at] = x.sum;
-#pragma unroll
-		for (int c = 0; c < V_CHUNKS; c++)
-			if (has<DV>(c, lane))
-#pragma unroll
-				for (int i = 0; i < 8; i += 4)
-					*(float4 *)&parts[sum_at][(c * LANES + lane) * 8 + i] =
-						make_float4(x.at[c * 8 + i], x.at[c * 8 + i + 1], x.at[c * 8 + i + 2], x.at[c * 8 + i + 3]);
-	}
+	leave(x, m.tops, m.sums, parts);
 	__syncthreads();
 	// Lane i weighs the i-th sum.
 	float mine = lane_id() < SUMS ? m.tops[lane_id()] : LOW;
@@ -83,7 +65,7 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[D
 	int column = threadIdx.x % DV, p = threadIdx.x / DV;
 #pragma unroll 4
 	for (int i = 0; i < SUMS / PARTS; i++)
-		part += __shfl_sync(~0u, weight, p * (SUMS / PARTS) + i) * (p < PARTS ? parts[p * (SUMS / PARTS) + i][column] : 0);
+		part += __shfl_sync(~0u, weight, p * (SUMS / PARTS) + i) * (p < PARTS ? parts[p * (SUMS / PARTS) + i][place_of(column)] : 0);
 	if (p < PARTS)
 		send(column / SHARE, &m.part[block][p][column % SHARE], part, &m.inbox);
 	if (threadIdx.x < WARP)
@@ -159,7 +141,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
 	cluster_arrive();
-	Rows r{a.k.row(kv, 0) + lane * 8, V_IN_K ? nullptr : a.v.row(kv, 0) + lane * 8, (int)a.k.s1, (int)a.v.s1};
+	Rows r{(const u8 *)a.k.row(kv, 0) + lane * 16, V_IN_K ? nullptr : (const u8 *)a.v.row(kv, 0) + lane * 16, 2 * (u32)a.k.s1, 2 * (u32)a.v.s1};
 	settle(r.k);
 	if (!V_IN_K)
 		settle(r.v);
@@ -196,38 +178,40 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	bool drawn = draw(s, h, block, start, keep);
 	if (!drawn)
 		draw_any(s, h, s.spare, SPARE, marks, block);
-	int mine = (s.rows - block + CLUSTER - 1) / CLUSTER;
-	Sum x = {LOW};
-	Marks seen;
-	float q[K_CHUNKS * 8];
-#pragma unroll 1
-	for (int done = 0; done == 0 || done < mine; done += LISTED) { // a list at a time
-		if (done > 0) {
-			__syncthreads();
-			list_rows(s, done / LISTED, block);
-			r.suffix = soon = 0;
-		}
-		r.listed = min(mine - done, LISTED);
+	int mine = (u32)(s.rows + CLUSTER - 1 - block) / CLUSTER;
+	auto ask = [&] { // for the first rounds
 #pragma unroll 1
 		for (int i = 0; i < DEPTH; i++)
 			fetch(ring, i, r, s, i, i >= soon, true);
-		if (done == 0) { // while the first rows are under way
-			if (FEW_DRAWN && mine <= LISTED)
-				let_next_start();
-			if (block == 0 && a.rows)
-				mark(seen, a, s, kv);
-			load_query(q, s.q, a.scale * LOG2E);
-			if (!PLAIN || !drawn) {
-				correct(s, h);
-				__syncthreads();
-			}
-			if (REPORT && block == 0)
-				report(a, s, head);
-		}
+	};
+	r.listed = min(mine, LISTED);
+	ask();
+	if (FEW_DRAWN && mine <= LISTED)
+		let_next_start();
+	Marks seen;
+	if (block == 0 && a.rows)
+		mark(seen, a, s, kv);
+	Query q;
+	load_query(q, s.q, a.scale * LOG2E);
+	if (!PLAIN || !drawn) {
+		correct(s, h);
+		__syncthreads();
+	}
+	if (REPORT && block == 0)
+		report(a, s, head);
+	Sum x = {LOW};
+#pragma unroll 1
+	for (int done = LISTED;; done += LISTED) { // a list at a time
 		attend(x, q, ring, r, s);
+		if (done >= mine)
+			break;
+		__syncthreads();
+		list_rows(s, done / LISTED, block);
+		r.suffix = soon = 0, r.listed = min(mine - done, LISTED);
+		ask();
 	}
 	__syncthreads(); // the ring is free
-	finish(a, m, x, (float (*)[DV])ring, head, block);
+	finish(a, m, x, (float (*)[PITCH])ring, head, block);
 	if (a.suffix && blockIdx.x == 0 && threadIdx.x == 0)
 		atomicAdd(a.suffix, (u64)suffix);
 	if (block == 0 && a.rows)

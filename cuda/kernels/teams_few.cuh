@@ -78,6 +78,7 @@ template <class First> __device__ inline void add_candidates(Selection &m, float
 }
 
 #if QUADS
+#define SCORES_EACH (QUADS > 2 ? 16 : 4 * QUADS) // of a thread, a power of two
 
 // Tells the largest scores of a warp's sets from those of its teams. Neighbours, which are often alike, are of different
 // sets: set i has the (i % 4)-th teams of quads, every other one of them where there are 8 sets a warp.
@@ -126,11 +127,13 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 #pragma unroll 1
 		for (; hits && at < CANDIDATES; hits &= hits - 1, at++) { // mostly one: a short loop is fetched sooner than code for each
 			int bit = __ffs(hits) - 1, team = (bit / 4 * THREADS + threadIdx.x) * 4 + bit % 4, first = offsets[team];
-			float score = y[0].x;
+			float own[SCORES_EACH];
 #pragma unroll
-			for (int b = 1; b < 4 * QUADS; b++)
-				score = b == bit ? b % 4 == 0 ? y[b / 4].x : b % 4 == 1 ? y[b / 4].y : b % 4 == 2 ? y[b / 4].z : y[b / 4].w : score;
-			add_candidate(m, at, {order_bits(score), team, first, max(offsets[team + 1] - first, 0)});
+			for (int i = 0; i < SCORES_EACH; i++) {
+				float4 x = y[min(i / 4, QUADS - 1)];
+				own[i] = i % 4 == 0 ? x.x : i % 4 == 1 ? x.y : i % 4 == 2 ? x.z : x.w;
+			}
+			add_candidate(m, at, {order_bits(choose(own, bit)), team, first, max(offsets[team + 1] - first, 0)});
 		}
 	}
 	__syncthreads();

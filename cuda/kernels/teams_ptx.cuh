@@ -23,6 +23,18 @@ template <> __device__ inline void mma<bf16>(float *c, u32 a0, u32 a1, u32 a2, u
 		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// Four 8 × 8 matrices of 16-bit numbers in shared memory; lane i names row i % 8 of matrix i / 8.
+__device__ inline void load_matrices(u32 (&x)[4], u32 at)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+}
+__device__ inline void load_transposed(u32 (&x)[4], u32 at)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+}
+
 // A barrier of some of a block's warps.
 __device__ inline void part_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
@@ -38,6 +50,20 @@ __device__ inline float exp2_fast(float x)
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
+}
+
+// Number i of N, a power of two, by halves: without a branch or an array in local memory.
+template <int N> __device__ inline float choose(const float (&x)[N], int i)
+{
+	if constexpr (N == 1) {
+		return x[0];
+	} else {
+		float half[N / 2];
+#pragma unroll
+		for (int j = 0; j < N / 2; j++)
+			half[j] = i & N / 2 ? x[j + N / 2] : x[j];
+		return choose(half, i);
+	}
 }
 
 // Adds one to a number in shared memory, without a branch.

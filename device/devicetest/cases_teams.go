@@ -14,6 +14,7 @@ func teamsCases() []testCase {
 	for _, s := range []teamsShape{
 		{tokens: 1, kv: 1, group: 1, dk: 8, dv: 8, teams: 1, k: 1, suffix: 2},
 		{tokens: 1, kv: 2, group: 7, dk: 64, dv: 64, teams: 65, k: 7, suffix: 5},
+		{tokens: 1, kv: 2, group: 7, dk: 64, dv: 64, teams: 65, k: 7, suffix: 3389},
 		{tokens: 1, kv: 1, group: 16, dk: 576, dv: 512, teams: 133, k: 9, suffix: 3, prefix: true},
 		{tokens: 1, kv: 1, group: 6, dk: 160, dv: 128, teams: 70, k: 31, suffix: 17, prefix: true},
 		{tokens: 3, kv: 2, group: 3, dk: 128, dv: 128, teams: 111, k: 17, suffix: 4},
