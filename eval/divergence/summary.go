@@ -100,18 +100,22 @@ func (s *Summary) perplexity(nll, base []float64) {
 		covariance = stat.Covariance(nll, base, nil) / float64(len(nll))
 	}
 	scaled := func(e Estimate) Estimate { return Estimate{math.Exp(e.Value), math.Exp(e.Value) * e.Error} }
-	difference := func(a, b, covariance float64) float64 { return math.Sqrt(max(0, a*a+b*b-2*covariance)) }
+	// Of differences step by step, so that equal losses have no error at all.
+	paired := func(a, b float64) float64 {
+		differences := make([]float64, len(nll))
+		for i := range nll {
+			differences[i] = a*nll[i] - b*base[i]
+		}
+		return mean(differences).Error
+	}
 
 	s.PPL, s.PPLBase = scaled(q), scaled(p)
 	if q.Error*p.Error > 0 {
 		s.Correlation = covariance / (q.Error * p.Error)
 	}
-	s.LogPPLRatio = Estimate{q.Value - p.Value, difference(q.Error, p.Error, covariance)}
+	s.LogPPLRatio = Estimate{q.Value - p.Value, paired(1, 1)}
 	s.PPLRatio = scaled(s.LogPPLRatio)
-	s.PPLDifference = Estimate{
-		s.PPL.Value - s.PPLBase.Value,
-		difference(s.PPL.Error, s.PPLBase.Error, s.PPL.Value*s.PPLBase.Value*covariance),
-	}
+	s.PPLDifference = Estimate{s.PPL.Value - s.PPLBase.Value, paired(s.PPL.Value, s.PPLBase.Value)}
 }
 
 // mean is the mean with the standard error of a mean.

@@ -57,19 +57,23 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// With the same loss in both, the errors cancel but for rounding, which the
-// root makes 1e-8 at most; losses in step correlate fully.
+// With the same loss in both, the errors cancel exactly; losses in step correlate
+// fully.
 func TestPairedErrors(t *testing.T) {
-	paired := steps()
-	for i := range paired {
-		paired[i].NLLBase = paired[i].NLL
-	}
-	s := Summarize(paired)
-	near(t, "ratio", s.PPLRatio.Value, 1, 0)
-	near(t, "error of the ratio", s.PPLRatio.Error, 0, 1e-8)
-	near(t, "correlation", s.Correlation, 1, 1e-14)
-	if s.PPL.Error == 0 {
-		t.Error("the perplexity itself has no error")
+	for _, scale := range []float64{1, 0.1, 0.01, 1e-3, 1e-6} {
+		paired := steps()
+		for i := range paired {
+			paired[i].NLL = scale * math.Sqrt(float64(i))
+			paired[i].NLLBase = paired[i].NLL
+		}
+		s := Summarize(paired)
+		near(t, "ratio", s.PPLRatio.Value, 1, 0)
+		near(t, "error of the ratio", s.PPLRatio.Error, 0, 0)
+		near(t, "error of the difference", s.PPLDifference.Error, 0, 0)
+		near(t, "correlation", s.Correlation, 1, 1e-14)
+		if s.PPL.Error == 0 {
+			t.Error("the perplexity itself has no error")
+		}
 	}
 }
 
