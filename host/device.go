@@ -73,7 +73,11 @@ func (d *cpu) Name() string {
 	if d.kernels.gomlx != nil {
 		products = "GoMLX"
 	}
-	return fmt.Sprintf("cpu (%s, %d threads, products %s)", kernels.ISA(), d.opts.Threads, products)
+	threads := "1 thread"
+	if d.opts.Threads > 1 {
+		threads = fmt.Sprintf("%d threads", d.opts.Threads)
+	}
+	return fmt.Sprintf("cpu (%s, %s, products %s)", kernels.ISA(), threads, products)
 }
 
 // DType implements device.Device.

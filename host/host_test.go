@@ -121,6 +121,14 @@ func TestReplayTakesNoMemory(t *testing.T) {
 	check(t, step.Close())
 }
 
+func TestName(t *testing.T) {
+	for threads, want := range map[int]string{1: ", 1 thread, products C)", 2: ", 2 threads, products C)"} {
+		if name := open(t, Options{Threads: threads}).Name(); !strings.HasSuffix(name, want) {
+			t.Errorf("of %d threads: %q", threads, name)
+		}
+	}
+}
+
 func TestFreeOfTensorInUse(t *testing.T) {
 	d, err := New(Options{Threads: 1})
 	check(t, err)
