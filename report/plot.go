@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -53,7 +54,7 @@ func WritePlot(w io.Writer, c Curve, format string) error {
 		c.drawOn(draw.New(canvas), p)
 		_, err = vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	default:
-		err = fmt.Errorf("a plot cannot be %q: want one of %q", format, Formats)
+		err = fmt.Errorf("a plot cannot be %q: want one of %s", format, strings.Join(Formats, ", "))
 	}
 	return err
 }

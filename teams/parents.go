@@ -3,6 +3,7 @@ package teams
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"blitzen/device"
 	"blitzen/teams/kmeans"
@@ -27,7 +28,7 @@ func ParseParents(name string) (Parents, error) {
 			return Parents(p), nil
 		}
 	}
-	return 0, fmt.Errorf("--parents %q: want one of %q", name, parentNames)
+	return 0, fmt.Errorf("--parents %q: want one of %s", name, strings.Join(parentNames[:], ", "))
 }
 
 // String returns the name that ParseParents reads.

@@ -158,7 +158,7 @@ func TestParentsNames(t *testing.T) {
 			t.Errorf("%v reads back as %v, %v", p, got, err)
 		}
 	}
-	if _, err := ParseParents("Kmeans"); err == nil || !strings.Contains(err.Error(), `--parents "Kmeans": want one of ["contiguous" "kmeans" "probe" "segmented"]`) {
+	if _, err := ParseParents("Kmeans"); err == nil || !strings.Contains(err.Error(), `--parents "Kmeans": want one of contiguous, kmeans, probe, segmented`) {
 		t.Errorf("unknown name: %v", err)
 	}
 	if s := Parents(9).String(); s != "Parents(9)" {

@@ -154,7 +154,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--seed", "-1"}, `--seed "-1": want a whole number of at least 0`},
 		{[]string{m, ids, "--greedy", "--temperature", "0.5"}, "--greedy and --temperature 0.5 contradict each other"},
 		{[]string{m, ids, "--attention", "flash"}, `--attention "flash": want one of ` + attentionNames},
-		{[]string{m, ids, "--parents", "random"}, `--parents "random": want one of …`},
+		{[]string{m, ids, "--parents", "random"}, `--parents "random": want one of contiguous, kmeans, probe, segmented`},
 		{[]string{m, ids, "--min-context", "-1"}, "--min-context -1: must not be negative"},
 		{[]string{m, ids, "--dense-layers", "3-1"}, `--dense-layers "3-1": want layers from 0 to 255 such as 0,1 or 0-3`},
 		{[]string{m, ids, "--dense-layers", "200"}, "--dense-layers 200: the model has layers 0 to …"},
