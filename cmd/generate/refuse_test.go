@@ -319,6 +319,8 @@ func TestMistyped(t *testing.T) {
 		code int
 	}{
 		{[]string{"compar", m}, `"compar" is neither a command nor a model folder`, 2},
+		{[]string{"compar"}, `"compar" is neither a command nor a model folder`, 2},
+		{[]string{"-p", "x", "nope"}, "nope: no such folder", 1},
 		{[]string{"-p", "x", "../../models/nope"}, "no such folder", 1},
 		{[]string{"--prompt-ids", "1", "-t", "9223372036854775807", m}, "--threads 9223372036854775807: want 0 (all) to 1024", 2},
 		{[]string{"bench", "-p", "1", "-n", "9223372036854775807", m}, "-n \"9223372036854775807\": want numbers of tokens", 2},

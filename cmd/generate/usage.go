@@ -47,7 +47,8 @@ func newCommand(use, short string, runE func(*cobra.Command, []string) error) *c
 
 // oneModel allows the model's name and nothing else.
 func oneModel(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 && cmd.HasSubCommands() && !strings.ContainsAny(args[0], "/\\.") {
+	alone := len(args) == 1 && cmd.Flags().NFlag() == 0
+	if (len(args) > 1 || alone) && cmd.HasSubCommands() && !strings.ContainsAny(args[0], "/\\.") {
 		if _, err := os.Stat(args[0]); err != nil {
 			return usagef("%q is neither a command nor a model folder: want one MODEL, or tokenize, compare, evaluate, report, diagnose, bench or inspect before it; %s", args[0], seeHelp(cmd))
 		}
