@@ -223,6 +223,7 @@ func TestPromptSources(t *testing.T) {
 		{"not read", []string{"--raw", "-f", dir + "/prompt"}},
 		{text, []string{"--raw"}},
 		{text, []string{"--raw", "-p", "-"}},
+		{text, []string{"--raw", "-f", "-"}},
 		{"not read", []string{"--prompt-ids", ids}},
 		{"", []string{"--prompt-ids", "@" + dir + "/ids"}},
 		{"", []string{"--prompt-ids", "@" + dir + "/list"}},

@@ -28,7 +28,7 @@ type promptFlags struct {
 
 func (p *promptFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&p.prompt, "prompt", "p", "", "the prompt as `TEXT`; - reads stdin, as does no prompt at all")
-	f.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE`, byte for byte")
+	f.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE`, byte for byte; - is stdin")
 	f.StringVar(&p.ids, "prompt-ids", "", "token `IDS` in place of a text: 1,2,3 or @FILE")
 	p.registerTemplate(f)
 }
@@ -88,7 +88,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 	switch {
 	case f.Changed("prompt") && f.Changed("file"):
 		return "", usagef("--prompt and --file both give a text: use one")
-	case f.Changed("file"):
+	case f.Changed("file") && p.file != "-":
 		data, err := readFile(p.file, mostText)
 		if err != nil {
 			return "", usagef("--file: %v", err)
@@ -96,7 +96,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 		return string(data), nil
 	case f.Changed("prompt") && p.prompt != "-":
 		return p.prompt, nil
-	case !f.Changed("prompt") && isTerminal(cmd.InOrStdin()):
+	case !f.Changed("prompt") && !f.Changed("file") && isTerminal(cmd.InOrStdin()):
 		return "", usagef("nothing to read: give -p TEXT, -f FILE or text on stdin; %s", seeHelp(cmd))
 	}
 	data, err := readUpTo(cmd.InOrStdin(), mostText)

@@ -23,7 +23,7 @@ func newTokenizeCommand() *cobra.Command {
 	cmd := newCommand("tokenize [flags] MODEL", "Print the token ids of a text, or the text of ids", t.run)
 	addFlags(cmd, "Text or ids", func(f *pflag.FlagSet) {
 		f.StringVarP(&t.promptFlags.prompt, "prompt", "p", "", "`TEXT` to split; - reads stdin, as does no text at all")
-		f.StringVarP(&t.file, "file", "f", "", "read the text from `FILE`, byte for byte")
+		f.StringVarP(&t.file, "file", "f", "", "read the text from `FILE`, byte for byte; - is stdin")
 		f.BoolVar(&t.special, "add-special-tokens", false, "add the tokens that begin or end a sequence")
 		f.StringVar(&t.ids, "ids", "", "token `IDS` to turn into text: 1,2,3 or @FILE")
 	})
