@@ -24,6 +24,15 @@ type Input struct {
 	Soon *device.Tensor // a matrix that is read soon after, see device.AttendArgs; nil for none
 }
 
+// Exactly is what device.Ops.Attend does for the layer: all rows up to each query's own
+// are attended, and counted in read.
+func (in Input) Exactly(read *device.Tensor) device.AttendArgs {
+	return device.AttendArgs{
+		Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale,
+		Read: read, Then: in.Then, Most: in.Most, Soon: in.Soon,
+	}
+}
+
 // Multiply does the product after attention, for a backend whose operations do not.
 func (in Input) Multiply(ops *device.Ops) {
 	if p := in.Then; p != nil {

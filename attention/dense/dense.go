@@ -32,16 +32,7 @@ func (b *Backend) Exact() bool { return true }
 
 // Attend reads every row up to each query's own, of any number of tokens.
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
-	ops.Attend(device.AttendArgs{
-		Out: device.Partial{Out: in.Out},
-		Q:   in.Q, K: in.K, V: in.V,
-		Pos:   in.Pos,
-		Scale: in.Scale,
-		Read:  b.counts.Slice(0, in.Layer, in.Layer+1),
-		Then:  in.Then,
-		Most:  in.Most,
-		Soon:  in.Soon,
-	})
+	ops.Attend(in.Exactly(b.counts.Slice(0, in.Layer, in.Layer+1)))
 }
 
 // Counters are the rows read, I64 [layers].

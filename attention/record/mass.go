@@ -48,11 +48,9 @@ func (m *Mass) Exact() bool { return false }
 // Attend scores the prompt rows of a single token's queries, then attends.
 func (m *Mass) Attend(ops *device.Ops, in attention.Input) {
 	ops.Route(device.RouteArgs{Phi: m.phi[in.Layer], Q: in.Q, Reps: in.K.Slice(1, 0, m.rows), Bias: m.bias, Scale: in.Scale})
-	read := m.Counters().Slice(0, in.Layer, in.Layer+1)
-	ops.Attend(device.AttendArgs{
-		Out: device.Partial{Out: in.Out, LSE: m.lse[in.Layer]},
-		Q:   in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: read, Then: in.Then, Most: in.Most,
-	})
+	exact := in.Exactly(m.Counters().Slice(0, in.Layer, in.Layer+1))
+	exact.Out.LSE = m.lse[in.Layer]
+	ops.Attend(exact)
 }
 
 // Add adds to mass[layer][row] the weight of each prompt row in the last step,

@@ -204,23 +204,24 @@ func TestMass(t *testing.T) {
 	}
 
 	in.Most = rows
+	in.Soon, _ = fill(0, 2, d)
 	var asked promised
 	m.Attend(device.NewOps(&asked, nil), in)
-	if asked.most != rows {
-		t.Errorf("exact attention is promised at most %d rows, the step at most %d", asked.most, rows)
+	if asked.Most != rows || asked.Soon != in.Soon {
+		t.Errorf("exact attention is promised at most %d rows and %v after it, the step at most %d and %v", asked.Most, asked.Soon, rows, in.Soon)
 	}
 }
 
 // promised keeps what Attend is promised.
 type promised struct {
 	device.Kernels
-	most int
+	device.AttendArgs
 }
 
 func (p *promised) Route(device.RouteArgs) error { return nil }
 
 func (p *promised) Attend(a device.AttendArgs) error {
-	p.most = a.Most
+	p.AttendArgs = a
 	return nil
 }
 

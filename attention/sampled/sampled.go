@@ -73,7 +73,7 @@ func (b *Backend) Exact() bool { return b.covered }
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 	switch {
 	case b.exact(in.Layer):
-		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: b.count(in, countRows), Then: in.Then, Most: in.Most})
+		ops.Attend(in.Exactly(b.count(in, countRows)))
 	case in.Q.Shape[0] != 1:
 		ops.Fail(fmt.Errorf("%s: got %d queries at once, decodes one token at a time", b.cfg.Name, in.Q.Shape[0]))
 	case b.cfg.Score == ByMass:

@@ -121,7 +121,7 @@ func (b *Backend) Exact() bool { return b.exact }
 func (b *Backend) Attend(ops *device.Ops, in attention.Input) {
 	count := func(i int) *device.Tensor { return b.counts.Index(0, in.Layer).Slice(0, i, i+1) }
 	if b.exact || b.cfg.DenseLayers.Has(in.Layer) {
-		ops.Attend(device.AttendArgs{Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale, Read: count(countRows), Then: in.Then, Most: in.Most})
+		ops.Attend(in.Exactly(count(countRows)))
 		return
 	}
 	if in.Q.Shape[0] != 1 {
