@@ -31,18 +31,6 @@
 #define WRITTEN 3
 #define TAKEN (WRITTEN + BUFFERS)
 
-__device__ inline void load_matrices(u32 (&x)[4], u32 at)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
-}
-
-__device__ inline void load_transposed(u32 (&x)[4], u32 at)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
-}
-
 // Queries as the copy engine would bring them; zero where there are none.
 __device__ inline void load_queries(const Args &a, Memory &m, const Work &w)
 {

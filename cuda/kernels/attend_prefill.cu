@@ -10,6 +10,7 @@
 // DK and DV are multiples of 16, rows of all begin at multiples of 16 bytes.
 // Source: Dao, FlashAttention-2 (2023).
 #include "attend_prefill.cuh"
+#include "shared.cuh"
 
 #define ROWS 128
 #define THREADS 128
@@ -31,8 +32,6 @@ struct Memory { // 16 bytes more a row keep the banks apart
 };
 static_assert(sizeof(Memory) <= SHARED, "shared memory");
 
-__device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-
 // Begins to copy rows first … first + N − 1 to shared memory; zero from n on.
 template <int N, int D> __device__ inline void copy_rows(bf16 (*to)[D + 8], Mat<const bf16> from, i64 first, int n)
 {
@@ -41,26 +40,14 @@ template <int N, int D> __device__ inline void copy_rows(bf16 (*to)[D + 8], Mat<
 		const bf16 *src = from.row(first + (r < n ? r : 0)) + c;
 		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to[r] + c)), "l"(src), "r"(r < n ? 16 : 0) : "memory");
 	}
-	asm volatile("cp.async.commit_group;" ::: "memory");
+	copy_end();
 }
 
 // All copies are there, for all threads.
 __device__ inline void copies_wait()
 {
-	asm volatile("cp.async.wait_group 0;" ::: "memory");
+	copy_wait<0>();
 	__syncthreads();
-}
-
-// Four 8 × 8 matrices; lane l names row l%8 of matrix l/8.
-__device__ inline void load_matrices(u32 (&r)[4], const bf16 *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
-}
-__device__ inline void load_transposed(u32 (&r)[4], const bf16 *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
 }
 
 // d [16, 8] += a [16, 16] · b [16, 8].
@@ -84,11 +71,11 @@ __device__ inline void score(const Memory &m, float (&s)[2][KEYS / 2])
 		u32 q[2][4];
 #pragma unroll
 		for (int h = 0; h < 2; h++)
-			load_matrices(q[h], &m.q[32 * warp_id() + 16 * h + l % 16][d + l / 16 * 8]);
+			load_matrices(q[h], shared_address(&m.q[32 * warp_id() + 16 * h + l % 16][d + l / 16 * 8]));
 #pragma unroll
 		for (int j = 0; j < KEYS; j += 16) {
 			u32 k[4];
-			load_matrices(k, &m.k[j + l / 16 * 8 + l % 8][d + l / 8 % 2 * 8]);
+			load_matrices(k, shared_address(&m.k[j + l / 16 * 8 + l % 8][d + l / 8 % 2 * 8]));
 #pragma unroll
 			for (int h = 0; h < 2; h++) {
 				multiply(s[h] + j / 2, q[h], k[0], k[1]);
@@ -113,7 +100,7 @@ __device__ inline void gather(const Memory &m, float (&o)[2][DV / 2], const floa
 #pragma unroll
 		for (int d = 0; d < DV; d += 16) {
 			u32 v[4];
-			load_transposed(v, &m.v[j + l % 16][d + l / 16 * 8]);
+			load_transposed(v, shared_address(&m.v[j + l % 16][d + l / 16 * 8]));
 #pragma unroll
 			for (int h = 0; h < 2; h++) {
 				multiply(o[h] + d / 2, a[h], v[0], v[1]);

@@ -63,13 +63,6 @@ __device__ inline void load_box(void *dst, const TensorMap *map, u64 *barrier, i
 		:: "r"(shared_address(dst)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
-// What is read once leaves the L2 cache first.
-__device__ inline u64 read_once()
-{
-	u64 policy;
-	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-	return policy;
-}
 __device__ inline void load_box(void *dst, const TensorMap *map, u64 *barrier, int c0, int c1, int c2, u64 policy)
 {
 	asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;"

@@ -10,7 +10,7 @@
 // problems), 256 threads: 4 by 2 warps of 32 rows and 32 centers; rows stay in
 // registers, tiles of 64 centers come by cp.async into two buffers. Dynamic shared
 // memory: 2 · 64 · (2·D + 8) bf16. list [problems, n], listed [problems].
-#include "common.cuh"
+#include "tensor.cuh"
 
 #define ROWS 128
 #define COLS 64
@@ -56,12 +56,7 @@ __device__ inline void copy16(void *into, const void *from, bool there)
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
 }
 
-__device__ inline void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+__device__ inline void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(c, a[0], a[1], a[2], a[3], b0, b1); }
 
 // The two lowest scores.
 struct Best {

@@ -1,6 +1,6 @@
 #pragma once
 // Memory that a block shares: copies into it that nobody waits for (sm_80 or newer),
-// and blocks of a cluster that send each other numbers (sm_90).
+// loads of matrices out of it, and blocks of a cluster that send each other numbers (sm_90).
 #include "common.cuh"
 
 __device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
@@ -19,6 +19,18 @@ __device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "m
 
 // Waits until at most N groups of this thread's copies are under way.
 template <int N> __device__ inline void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Four 8 × 8 matrices of 16-bit numbers in shared memory; lane i names row i % 8 of matrix i / 8.
+__device__ inline void load_matrices(u32 (&x)[4], u32 at)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+}
+__device__ inline void load_transposed(u32 (&x)[4], u32 at)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+		: "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+}
 
 // The first half of a barrier of the cluster's blocks, and the second.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }

@@ -7,7 +7,7 @@
 // marks stay in dynamic shared memory: 14·m bytes, 128·D, and 4 for 32 rows.
 // chosen [problems, k], near [problems, m], pot [problems]; ids [m]; words [k,
 // trials, 2]; now [problems, 16, m].
-#include "common.cuh"
+#include "tensor.cuh"
 
 #define WARPS 16
 #define TRIALS 16
@@ -56,13 +56,6 @@ __device__ inline double product(const SRC *x, const double *y)
 	return sum(dot);
 }
 
-__device__ inline void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 // A lane's pieces of a row: those of 8 columns that begin at 8·(lane%4 + 4·i).
 __device__ inline void pieces(uint4 (&p)[PARTS], const SRC *row)
 {
@@ -98,8 +91,8 @@ __device__ void measure(const Args &a, const Memory &s, Mat<const SRC> rows, con
 		for (int i = 0; i < PARTS; i++)
 #pragma unroll
 			for (int n = 0; n < 2; n++) {
-				multiply(dot[n], x[0][i].x, x[1][i].x, x[0][i].y, x[1][i].y, y[n][i].x, y[n][i].y);
-				multiply(dot[n], x[0][i].z, x[1][i].z, x[0][i].w, x[1][i].w, y[n][i].z, y[n][i].w);
+				mma(dot[n], x[0][i].x, x[1][i].x, x[0][i].y, x[1][i].y, y[n][i].x, y[n][i].y);
+				mma(dot[n], x[0][i].z, x[1][i].z, x[0][i].w, x[1][i].w, y[n][i].z, y[n][i].w);
 			}
 		u32 marks[2] = {};
 #pragma unroll

@@ -6,7 +6,6 @@
 
 #define SLAB 32 // teams that a warp scores together
 #define NOTHING 0x007fffffu // order_bits(−INF)
-#define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
 // −ln(−ln(1 − v)), v = (x + ½)·2⁻³²; within 3·10⁻⁷·(1 + the result) of it. Up to ¼ by a polynomial, since 1 − v would lose
@@ -28,7 +27,7 @@ __device__ inline float gumbel_fast(u32 x)
 // ln(1 − exp(−exp(delta))) / ln 2. Up to exp(delta) = 1 by a polynomial for (1 − exp(−z))/z.
 __device__ inline float log2_inclusion(float delta)
 {
-	float z = exp2_fast(LOG2E * delta);
+	float z = power2(LOG2E * delta);
 	float p = 0.000133027162f;
 	p = p * z + -0.00131318744f;
 	p = p * z + 0.00829029662f;
@@ -36,7 +35,7 @@ __device__ inline float log2_inclusion(float delta)
 	p = p * z + 0.166665528f;
 	p = p * z - 0.5f;
 	p = p * z + 1.f;
-	return z < 1 ? LOG2E * delta + log2_fast(p) : log2_fast(1 - exp2_fast(-LOG2E * z));
+	return z < 1 ? LOG2E * delta + log2_fast(p) : log2_fast(1 - power2(-LOG2E * z));
 }
 
 // Philox of N counters that differ in one word, side by side, with its rounds in a loop.

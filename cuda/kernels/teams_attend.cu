@@ -60,7 +60,7 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[P
 	__syncthreads();
 	// Lane i weighs the i-th sum.
 	float mine = lane_id() < SUMS ? m.tops[lane_id()] : LOW;
-	float top = from_order_bits(__reduce_max_sync(~0u, order_bits(mine))), weight = exp2_fast(mine - top);
+	float top = from_order_bits(__reduce_max_sync(~0u, order_bits(mine))), weight = power2(mine - top);
 	float sum = lane_id() < SUMS ? weight * m.sums[lane_id()] : 0, part = 0;
 	int column = threadIdx.x % DV, p = threadIdx.x / DV;
 #pragma unroll 4
@@ -83,12 +83,12 @@ __device__ inline void finish(const Args &a, Memory &m, Sum &x, float (*parts)[P
 		top = fmaxf(top, m.top[b]);
 #pragma unroll
 	for (int b = 0; b < CLUSTER; b++) {
-		float w = exp2_fast(m.top[b] - top), column = 0;
+		float w = power2(m.top[b] - top), y = 0;
 #pragma unroll
 		for (int i = 0; i < PARTS; i++)
-			column += m.part[b][i][threadIdx.x];
+			y += m.part[b][i][threadIdx.x];
 		sum += w * m.sum[b];
-		part += w * column;
+		part += w * y;
 	}
 	a.out.row(0, head)[block * SHARE + threadIdx.x] = to<DST>(sum != 0 ? part / sum : 0);
 }

@@ -10,7 +10,7 @@ struct Sum {
 	float top, sum, at[COLUMNS];
 	__device__ void shrink(float to)
 	{
-		float by = exp2_fast(top - to);
+		float by = power2(top - to);
 		top = to, sum *= by;
 #pragma unroll
 		for (int i = 0; i < COLUMNS; i++)
@@ -98,7 +98,7 @@ __device__ inline void attend(Sum &x, const Query &q, u8 *ring, const Rows &r, c
 #pragma unroll
 			for (int n = 0; n < AT_ONCE; n++)
 				if (is[n]) {
-					float p = exp2_fast(score[n] - x.top);
+					float p = power2(score[n] - x.top);
 					x.sum += p;
 #pragma unroll
 					for (int c = 0; c < V_CHUNKS; c++)
@@ -113,7 +113,7 @@ __device__ inline void attend(Sum &x, const Query &q, u8 *ring, const Rows &r, c
 	copy_wait<0>();
 }
 
-// Adds up the sums of a warp's groups of threads, of some warps not all, and leaves them.
+// Adds up the sums of THREADS / SUMS neighbouring threads and leaves them.
 __device__ inline void leave(Sum &x, float *tops, float *sums, float (*parts)[PITCH])
 {
 	int lane = threadIdx.x % LANES, at = threadIdx.x * SUMS / THREADS;

@@ -75,6 +75,7 @@ __device__ inline bool fetch(u8 *ring, int slot, const Rows &r, const Selection 
 	return true;
 }
 
+// Either has PITCH, Sum, Query, load_query, attend, leave and place_of.
 #if TILED
 #include "teams_tiles.cuh"
 #else

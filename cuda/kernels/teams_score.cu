@@ -101,7 +101,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	if (!a.early)
 		wait_for_previous();
 
-	u64 policy = read_once();
+	u64 policy = evict_first();
 	auto fetch = [&](int s, int slot) {
 		if (s >= slabs || !copies)
 			return;
@@ -205,11 +205,11 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 						sum[n][t][i] *= back[n][i % 2];
 		float own[OWN][4];
 		if (SPLIT > 1) {
-			part_sync(1 + strand, SPLIT * WARP); // the sums of the slab before have been read
+			named_wait(1 + strand, SPLIT * WARP); // the sums of the slab before have been read
 #pragma unroll
 			for (int i = 0; i < TILES * 8; i++)
 				m.sums[SPLIT == 1 ? 0 : strand][part][SPLIT == 1 ? 0 : i][lane] = sum[i / 8][i / 4 % 2][i % 4];
-			part_sync(1 + strand, SPLIT * WARP);
+			named_wait(1 + strand, SPLIT * WARP);
 		} else {
 			__syncwarp();
 		}

@@ -17,7 +17,7 @@ struct Sum {
 	float top, sum, at[TILES][4];
 	__device__ void shrink(float to)
 	{
-		float by = exp2_fast(top - to);
+		float by = power2(top - to);
 		top = to, sum *= by;
 #pragma unroll
 		for (int i = 0; i < TILES; i++)
@@ -83,7 +83,7 @@ __device__ inline void attend(Sum &x, const Query &q, u8 *ring, const Rows &r, c
 			score = add != -INF ? q.scale * score + add : -INF;
 			if (__any_sync(~0u, score > x.top)) // one maximum for the warp
 				x.shrink(fmaxf(x.top, from_order_bits(__reduce_max_sync(~0u, order_bits(score)))));
-			float p = exp2_fast(score - x.top);
+			float p = power2(score - x.top);
 			x.sum += p;
 			// Rows 2 (t % 2) and the next.
 			float even = __shfl_sync(~0u, p, t % 2 * 8 + t), odd = __shfl_sync(~0u, p, t % 2 * 8 + 4 + t);

@@ -1,6 +1,6 @@
 #pragma once
 // What kernels on the tensor cores share: pairs of bf16 or half, fast powers of
-// two, stores of product fragments.
+// two, products, stores of their fragments, and how rows that are read once are loaded.
 #include "common.cuh"
 
 #define LOG2E 1.44269504f
@@ -20,12 +20,29 @@ template <> __device__ inline u32 pack<bf16>(float low, float high)
 	return y;
 }
 
-// 2^x; 0 for −Inf.
+// 2^x, off by at most 2⁻²² of it; 0 for −Inf.
 __device__ inline float power2(float x)
 {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
+}
+
+// d += a·b for a 16 × 16 and b 16 × 8, bf16 or half. Lane 4g + c holds the rows g and g + 8 of
+// a at its columns 2c, 2c + 1, 2c + 8, 2c + 9; the column g of b at those rows;
+// the rows g and g + 8 of d at the columns 2c and 2c + 1.
+template <class T = bf16> __device__ inline void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
+template <> __device__ inline void mma<half>(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+template <> __device__ inline void mma<bf16>(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 __device__ inline float quad_sum(float x)
@@ -56,4 +73,12 @@ __device__ inline void quad_transpose(u32 (&r)[4])
 		r[i] = upper ? got : r[i];
 		r[i + 2] = upper ? r[i + 2] : got;
 	}
+}
+
+// For rows that are read once: they leave the L2 cache first, not what is read again.
+__device__ inline u64 evict_first()
+{
+	u64 policy;
+	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+	return policy;
 }
