@@ -59,6 +59,8 @@ const (
 	directDrawn   = 64   // the same, where a thread looks at teams one by one
 	mostQuads     = 4    // of teams that a thread looks at one by one
 	leastDirect   = 1920 // teams, so that all sets but few have some
+	candidates    = 256  // where few are drawn
+	candidateSize = 28   // bytes: struct Team, key and count
 	mostGroups    = 4096
 	mostRows      = 1 << 24            // that are counted beside a rank of 8 bits
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
@@ -138,7 +140,8 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 	p.scoreRing = strands * p.slots * slabTeams * ceil(row, 128) * 128
 }
 
-// planSelect decides how the teams of the largest scores are found.
+// planSelect decides how the teams of the largest scores are found. Scratch and room are
+// those of the structs Selection and Memory; the kernel says when they are too small.
 func (p *teamsPlan) planSelect(drawn, teams int) {
 	p.most, p.scratch, p.attendRoom = 256, 18944, 19072
 	if drawn > p.most {
@@ -152,7 +155,7 @@ func (p *teamsPlan) planSelect(drawn, teams int) {
 		if drawn > fewDrawn {
 			p.sets = 128
 		}
-		p.scratch = 4*p.sets + 28*256
+		p.scratch = 4*p.sets + candidateSize*candidates
 		if direct {
 			p.quads = quads
 			p.scratch += 4 * (4*attendThreads*quads + 4)

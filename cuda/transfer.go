@@ -247,7 +247,7 @@ func (d *gpu) fetch(t *device.Tensor) (*landing, error) {
 	l, err := d.fetches.take(t.Bytes())
 	switch n := t.Bytes(); {
 	case err != nil:
-	case n <= fewBytes && n%4 == 0 && at%4 == 0 && d.kernels.bounds == nil && d.kernels.profile == nil: // else it would count as an operation's
+	case d.kernels.fetches(at, n):
 		err = d.kernels.fetch(l, at, n)
 	default:
 		err = d.stream.Download(l.memory[:n], at)
@@ -269,7 +269,14 @@ type fetchArgs struct {
 	n, _     int32
 }
 
-// fetch queues the copy of few bytes, whole words.
+// fetches reports whether fetch is for these bytes: few, whole words. It is not where
+// addresses are checked, since one of its own is the host's, nor in a profile, where it
+// would count as a kernel of the operation before.
+func (k *kernels) fetches(at driver.Address, n int) bool {
+	return n <= fewBytes && n%4 == 0 && at%4 == 0 && k.bounds == nil && k.profile == nil
+}
+
+// fetch queues the copy of bytes by a kernel.
 func (k *kernels) fetch(l *landing, at driver.Address, n int) error {
 	args := fetchArgs{dst: vec(uintptr(unsafe.Pointer(unsafe.SliceData(l.memory)))), src: vec(at), n: int32(n / 4)}
 	return launch(k.call("fetch"), "fetch", k.early(blocks(1, threads)), 0, &args)

@@ -41,8 +41,8 @@ struct Args {
 	int heads, keyHeads, capacity, outs;
 };
 
-// Adds what the warp's two groups have of the n parts, to y of a lane's columns; weights
-// are relative to the largest reference among them, which all holds with their sum.
+// Adds up what the warp's two groups have of the n parts: y, the values of a lane's columns,
+// and all, the largest reference, which weights are relative to, with the sum of weights.
 __device__ inline void add_parts(float4 &y, Mass &all, const float4 (&x)[EACH], const Mass (&mass)[EACH], int group, int n)
 {
 	y = make_float4(0, 0, 0, 0), all = Mass{-INF, 0};

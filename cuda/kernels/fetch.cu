@@ -1,5 +1,5 @@
-// Copies n words to page-locked memory of the host: between steps that are few, the copy
-// engine would take longer to begin than a kernel to end.
+// Copies n words, which are few, to page-locked memory of the host: between steps, the copy
+// engine takes longer to begin than this to end. Grid: one block.
 #include "early.cuh"
 
 struct Args {

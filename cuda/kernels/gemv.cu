@@ -103,6 +103,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 	float before = 0;
 	auto begin = [&] {
 #if !GATED && TOKENS == 1
+		static_assert(GROUPS * EVERY <= 256, "a result a thread");
 		int i = threadIdx.x, out = (blockIdx.x - part.block) * GROUPS * EVERY + i;
 		if (a.add && i < GROUPS * EVERY && out < part.outs)
 			before = f32(a.dst.row(0)[part.column + out]);

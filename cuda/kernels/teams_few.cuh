@@ -62,21 +62,6 @@ __device__ inline void add_candidate(Selection &m, int at, Team t)
 	m.keys[at] = before_key(t), m.counts[at] = (1 << ROW_BITS) + t.rows;
 }
 
-// Adds those of four neighbouring teams that reach the border to the candidates. first(j) is the first row of the j-th
-// of the teams, or the end.
-template <class First> __device__ inline void add_candidates(Selection &m, float4 y4, float least, int team, First first)
-{
-	float y[4] = {y4.x, y4.y, y4.z, y4.w};
-	int n = (y[0] >= least) + (y[1] >= least) + (y[2] >= least) + (y[3] >= least);
-	if (!n)
-		return;
-	int at = take(&m.n, n);
-#pragma unroll
-	for (int j = 0; j < 4; j++)
-		if (y[j] >= least && at < CANDIDATES)
-			add_candidate(m, at++, {order_bits(y[j]), team + j, first(j), max(first(j + 1) - first(j), 0)});
-}
-
 #if QUADS
 #define SCORES_EACH (QUADS > 2 ? 16 : 4 * QUADS) // of a thread, a power of two
 
@@ -141,6 +126,21 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 
 #else
 
+// Adds those of four neighbouring teams that reach the border to the candidates. offset: the first rows of the four and
+// of the team after them.
+__device__ inline void add_candidates(Selection &m, float4 y4, float least, int team, const int (&offset)[5])
+{
+	float y[4] = {y4.x, y4.y, y4.z, y4.w};
+	int n = (y[0] >= least) + (y[1] >= least) + (y[2] >= least) + (y[3] >= least);
+	if (!n)
+		return;
+	int at = take(&m.n, n);
+#pragma unroll
+	for (int j = 0; j < 4; j++)
+		if (y[j] >= least && at < CANDIDATES)
+			add_candidate(m, at++, {order_bits(y[j]), team + j, offset[j], max(offset[j + 1] - offset[j], 0)});
+}
+
 // Only groups whose largest score reaches the border are looked at, by a few lanes each.
 template <class Start, class Keep> __device__ inline void collect(Selection &m, const Head &a, Start start, Keep keep)
 {
@@ -175,7 +175,7 @@ template <class Start, class Keep> __device__ inline void collect(Selection &m, 
 #pragma unroll
 		for (int j = 0; j < 5; j++)
 			offset[j] = fresh(a.offsets + min(team + j, a.teams));
-		add_candidates(m, y, least, team, [&](int j) { return offset[j]; });
+		add_candidates(m, y, least, team, offset);
 	}
 	__syncthreads();
 }

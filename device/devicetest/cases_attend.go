@@ -82,8 +82,9 @@ func attend(b *bench, s attendShape) {
 	b.attendTwice(a, [3]int{s.tokens, heads, s.dv}, b.softTolerance(logit, s.last+1-s.from, maxAbs(values)))
 }
 
-// attendThen has a product follow, and a matrix be named that changes nothing. A sum of weighted values times a matrix is that sum
-// of their products; besides, the result may be rounded before it is multiplied.
+// attendThen has a product follow, and names a matrix, which changes nothing. A sum of
+// weighted values times a matrix is that sum of their products; besides, the result may
+// be rounded before it is multiplied.
 func (b *bench) attendThen(a *device.AttendArgs, s attendShape, values []float64, logit float64) {
 	heads := s.kv * s.group
 	w := b.normal(heads*s.then*s.dv, 1/math.Sqrt(float64(s.dv)))
