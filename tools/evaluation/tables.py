@@ -22,7 +22,10 @@ def merge(files, pairs=""):
     command = [*os.environ.get("GENERATE", "bin/generate").split(), "evaluate", "--merge", *files]
     if pairs:
         command += ["--pairs", pairs]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(done.returncode)  # it has said why
+    return done.stdout
 
 
 TITLE = re.compile(r"(?P<tasks>.+?), (?P<tokens>\d+) tokens(?:, (?P<way>with|without) answer prefix)?, (?P<prompts>\d+) prompts?")

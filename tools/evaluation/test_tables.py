@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -41,6 +42,11 @@ class Tables(unittest.TestCase):
         line = few["lines"][1]
         self.assertEqual((line["full score"], line["score % interval"], line["of dense % interval"]), ("48 of 50", "90.0 to 100.0", "91.0 to 100.0"))
         self.assertEqual(few["pairs"], [{"difference": "dense − santapp (kmeans, S 128)", "points": "4.0", "points interval": "0.0 to 10.0"}])
+
+    def test_refused(self):
+        with unittest.mock.patch.dict(os.environ, {"GENERATE": "false"}), self.assertRaises(SystemExit) as end:
+            tables.main(["answers", "none.jsonl"])
+        self.assertEqual(end.exception.code, 1)
 
     def test_split(self):
         for label, want in {
