@@ -2,6 +2,8 @@
 // Grid: one block a row of dst. dst [rows, n]; src [limit, n]; ids [rows].
 #include "early.cuh"
 
+#define AT_ONCE 8 // elements that a thread loads before it stores one
+
 struct Args {
 	Mat<DST> dst;
 	Mat<const SRC> src;
@@ -16,6 +18,14 @@ KERNEL gather_rows(PARAM)
 	int id = a.ids[blockIdx.x];
 	const SRC *src = a.src.row((u32)id < (u32)a.limit ? id : 0);
 	DST *dst = a.dst.row(blockIdx.x);
-	for (int i = threadIdx.x; i < a.n; i += blockDim.x)
-		dst[i] = to<DST>(src[i]);
+	for (int i0 = threadIdx.x; i0 < a.n; i0 += AT_ONCE * blockDim.x) {
+		SRC x[AT_ONCE];
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+			x[j] = src[min(i0 + j * (int)blockDim.x, a.n - 1)];
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+			if (int i = i0 + j * blockDim.x; i < a.n)
+				dst[i] = to<DST>(x[j]);
+	}
 }
