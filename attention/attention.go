@@ -21,7 +21,6 @@ type Input struct {
 	Most  int            // every Pos is below it, see device.AttendArgs; 0 for no promise
 	// Then is a product of Out, nil for none, that Attend does as well.
 	Then *device.HeadProduct
-	Soon *device.Tensor // a matrix that is read soon after, see device.AttendArgs; nil for none
 }
 
 // Exactly is what device.Ops.Attend does for the layer: all rows up to each query's own
@@ -29,7 +28,7 @@ type Input struct {
 func (in Input) Exactly(read *device.Tensor) device.AttendArgs {
 	return device.AttendArgs{
 		Out: device.Partial{Out: in.Out}, Q: in.Q, K: in.K, V: in.V, Pos: in.Pos, Scale: in.Scale,
-		Read: read, Then: in.Then, Most: in.Most, Soon: in.Soon,
+		Read: read, Then: in.Then, Most: in.Most,
 	}
 }
 

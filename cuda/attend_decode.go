@@ -35,10 +35,7 @@ type attendLatentArgs struct {
 	heads, group, capacity int32
 	scale                  float32
 	early                  int32
-	soonRows, soonBytes, _ int32
-	soon                   vec
-	soonLD                 int64
-	_                      [24]byte // a TensorMap's alignment
+	_                      [52]byte // a TensorMap's alignment
 }
 
 type attendMergeArgs struct {
@@ -136,10 +133,6 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 	if tokens == 1 {
 		args.early = c.frozen(a.From) & c.frozenBefore(a.K, a.Pos)
 	}
-	if s := a.Soon; s != nil && inPieces(s) {
-		row := s.Shape[1] * s.DType.Size()
-		args.soon, args.soonLD, args.soonBytes, args.soonRows = c.vec(s), int64(s.Stride[0]*s.DType.Size()), int32(row), int32(min(s.Shape[0], soonMost/max(row, 1)))
-	}
 	panels := ceil(dk, latentPanel)
 	shared := 2*latentPanel*panels*(latentStages*latentRows+latentHeads) + // struct Memory
 		latentBuffers*(2*latentHeads*(latentRows+8)+4*latentHeads+4) + 8*latentHeads*latentWarps + 16*latentStages + 8
@@ -148,15 +141,6 @@ func (k *kernels) attendLatent(a device.AttendArgs) error {
 		return err
 	}
 	return k.attendMerge(a, parts)
-}
-
-// soonMost is how many bytes attention brings to the L2 cache while it leaves memory idle.
-const soonMost = 8 << 20
-
-// inPieces reports whether the rows of a matrix are pieces of 16 bytes.
-func inPieces(t *device.Tensor) bool {
-	n := 16 / t.DType.Size()
-	return vectorOf(n, t) == n
 }
 
 // latentBoxes describes rows to the copy engine: a tile of them, in pieces, and a

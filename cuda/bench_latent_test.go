@@ -99,7 +99,6 @@ func (l latentLayer) issue(o *device.Ops, cache, pos *device.Tensor) {
 	o.Attend(device.AttendArgs{
 		Out: device.Partial{Out: latent}, Q: absorbed, K: cache, V: cache.Slice(2, 0, latentRank), Pos: pos, Scale: float32(1 / math.Sqrt(latentNope+latentRope)),
 		Then: &device.HeadProduct{Dst: l.each.Unflatten(1, heads, latentValue), X: latent, W: l.valueUp},
-		Soon: l.out.Parts[0],
 	})
 	o.LinearAdd(l.x, l.each, l.out)
 	o.MoE(l.moe)

@@ -41,9 +41,6 @@ func (o *Ops) Attend(a AttendArgs) {
 	c.optional("from", a.From, i32, 1)
 	c.arg("pos", a.Pos, i32, q[0])
 	c.optional("read", a.Read, i64, 1)
-	if a.Soon != nil {
-		c.dims("soon", a.Soon, stored, 2)
-	}
 	if p := a.Then; p != nil {
 		c.scalars = append(c.scalars, p.Transpose)
 		c.require(p.X == a.Out.Out, "the product after attention is of %v, not of its results", p.X)

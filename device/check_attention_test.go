@@ -50,8 +50,6 @@ func TestAttend(t *testing.T) {
 		{with(func(a *device.AttendArgs) {
 			a.Then = &device.HeadProduct{Dst: b16("dst", 3, 6, 2), X: f32("x", 3, 6, 4), W: b16("w", 6, 2, 4)}
 		}), `Attend: the product after attention is of x F32[3 6 4], not of its results`},
-		{with(func(a *device.AttendArgs) { a.Soon = b16("soon", 9, 4) }), ``},
-		{with(func(a *device.AttendArgs) { a.Soon = b16("soon", 9) }), `Attend: soon is soon BF16[9], want shape [? ?]`},
 		{with(func(a *device.AttendArgs) { a.Q = b16("q", 3, 6, 7) }), `Attend: k is k BF16[2 9 8], want shape [? ? 7]`},
 		{with(func(a *device.AttendArgs) {
 			a.Q, a.Out.Out, a.Out.LSE = b16("q", 3, 5, 8), f32("out", 3, 5, 4), f32("lse", 3, 5)

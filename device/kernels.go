@@ -132,9 +132,6 @@ type AttendArgs struct {
 	// Most promises that every Pos is below it, whenever a recorded step runs, so
 	// that a device may take a way that is good for few rows; 0 for no promise.
 	Most int
-	// Soon is the matrix of a product that follows, nil for none: a device may bring it
-	// near while attention leaves memory idle.
-	Soon *Tensor
 }
 
 // RouteArgs are the arguments of Ops.Route.

@@ -62,12 +62,12 @@ type Arg struct {
 }
 
 // weightArgs are the names of arguments that come from a checkpoint; cacheArgs
-// those that are read in places, which depend on positions, or for others; of partArgs
-// only a part is read.
+// those that are read in places, which depend on positions; of partArgs only a part
+// is read.
 var (
 	weightArgs = map[string]bool{"weight": true, "bias": true, "gamma": true, "gate": true, "table": true, "w": true, "expert": true}
 	partArgs   = map[string]bool{"table": true, "expert": true}
-	cacheArgs  = map[string]bool{"k": true, "v": true, "keys": true, "values": true, "cache": true, "slots": true, "seen": true, "soon": true}
+	cacheArgs  = map[string]bool{"k": true, "v": true, "keys": true, "values": true, "cache": true, "slots": true, "seen": true}
 )
 
 // WeightBytes is what the operation reads of the model's weights, each once: of

@@ -268,13 +268,6 @@ __device__ inline void add_all(const Args &a, Memory &m, const Work &w)
 	finish(a, m, acc, w);
 }
 
-// Has the blocks bring the rows of what is read soon to the L2 cache. Nobody waits for them.
-__device__ inline void bring_soon(const Args &a)
-{
-	for (int i = blockIdx.x; i < a.soonRows; i += gridDim.x)
-		asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(a.soon + i * a.soonLD), "r"(a.soonBytes) : "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 {
 	extern __shared__ __align__(1024) u8 raw[];
@@ -294,8 +287,6 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	}
 	__syncthreads();
 	let_next_start(); // when all blocks are there: it takes nothing from them
-	if (threadIdx.x == 2 * GROUP + WARP && blockIdx.y == 0 && blockIdx.z == 0) // of a warp that neither copies nor computes
-		bring_soon(a);
 	Limits limits;
 	int asked = 0;
 	if (a.early) {

@@ -24,9 +24,6 @@ struct Args {
 	int heads, group, capacity;
 	float scale;
 	int early; // limits, and rows before the last one attended, are there already
-	int soonRows, soonBytes, pad; // of soon, 0 for none; of one of them
-	const u8 *soon; // a matrix to bring to the L2 cache
-	i64 soonLD; // bytes
 };
 
 typedef bf16 Tile[ROWS / PIECE][PANELS][PIECE][64];

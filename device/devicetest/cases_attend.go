@@ -82,9 +82,8 @@ func attend(b *bench, s attendShape) {
 	b.attendTwice(a, [3]int{s.tokens, heads, s.dv}, b.softTolerance(logit, s.last+1-s.from, maxAbs(values)))
 }
 
-// attendThen has a product follow, and names a matrix, which changes nothing. A sum of
-// weighted values times a matrix is that sum of their products; besides, the result may
-// be rounded before it is multiplied.
+// attendThen has a product follow. A sum of weighted values times a matrix is that sum
+// of their products; besides, the result may be rounded before it is multiplied.
 func (b *bench) attendThen(a *device.AttendArgs, s attendShape, values []float64, logit float64) {
 	heads := s.kv * s.group
 	w := b.normal(heads*s.then*s.dv, 1/math.Sqrt(float64(s.dv)))
@@ -102,7 +101,6 @@ func (b *bench) attendThen(a *device.AttendArgs, s attendShape, values []float64
 	tol := b.softTolerance(logit, s.last+1-s.from, product).out(b.act())
 	tol.abs += roundedWeights(b.act(), there, w, s.dv) + f32Error(maxNorm(there, s.dv)*maxNorm(w, s.dv))
 	b.want("dst", a.Then.Dst, tol)
-	a.Soon = b.weight("soon", device.BF16, b.normal(300*64, 1), 300, 64)
 }
 
 // attendTwice runs with F32 results and LSE, then with activations alone, which a

@@ -42,7 +42,6 @@ func (m *Model) attend(ops *device.Ops, i int, l *layer, s scratch, in model.Bat
 		place.Beside = &device.HeadProduct{Dst: absorbed.Slice(2, 0, c.LatentRank), X: q.Slice(2, 0, c.NopeDim), W: l.keyUp, Transpose: true}
 		kv.RotateAppend(ops, place)
 		call.Q = absorbed
-		call.Soon = l.out.Parts[0]
 		m.attendAbsorbed(ops, l, s, call, attn)
 	}
 	ops.LinearAdd(s.x, s.attention, l.out)
