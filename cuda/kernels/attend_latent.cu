@@ -268,12 +268,50 @@ __device__ inline void add_all(const Args &a, Memory &m, const Work &w)
 	finish(a, m, acc, w);
 }
 
+// Waits for the kernel ahead and says whether the block has rows. If it is known early that
+// it has none, it need not wait; if it has, early(w) is called before.
+template <class Early> __device__ inline bool begin(const Args &a, const Memory &m, Work &w, Early early)
+{
+	if (a.early) {
+		w = Work(a, m.early);
+		if (w.tiles == 0 && blockIdx.x > 0) // the first waits for the kernel ahead, and so does who waits for this one
+			return false;
+		early(w);
+	}
+	wait_for_previous();
+	if (!a.early)
+		w = Work(a, Limits(a.from, a.pos, blockIdx.z));
+	return w.tiles > 0;
+}
+
+// By one warp. Queries come late behind many tiles: until they are there, one is asked for.
+__device__ inline void copy_all(const Args &a, Memory &m)
+{
+	bool copies = lane_id() == 0;
+	int asked = 0;
+	Work w;
+	bool any = begin(a, m, w, [&](const Work &w) {
+		if (copies)
+			asked = copy_early(a, m, w, m.early);
+	});
+	if (!any)
+		return;
+	int one = min(asked + 1, w.tiles);
+	if (copies)
+		copy_tiles(a, m, w, asked, one);
+	__syncwarp();
+	named_wait(READY, 2 * GROUP + WARP);
+	if (copies)
+		copy_tiles(a, m, w, one, w.tiles);
+}
+
+// Each group has a way of its own from the start, with as many registers as it needs: they
+// move while the kernel ahead is waited for.
 extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 {
 	extern __shared__ __align__(1024) u8 raw[];
 	Memory &m = *(Memory *)raw;
-	bool copies = threadIdx.x == 2 * GROUP;
-	if (copies) {
+	if (threadIdx.x == 2 * GROUP) {
 		if (a.early)
 			m.early = Limits(a.from, a.pos, blockIdx.z);
 		for (int i = 0; i < STAGES; i++) {
@@ -287,39 +325,19 @@ extern "C" __global__ void __launch_bounds__(3 * GROUP, 1) attend_latent(PARAM)
 	}
 	__syncthreads();
 	let_next_start(); // when all blocks are there: it takes nothing from them
-	Limits limits;
-	int asked = 0;
-	if (a.early) {
-		limits = m.early;
-		Work w(a, limits);
-		if (w.tiles == 0 && blockIdx.x > 0) // the first waits for the kernel ahead, and so does who waits for this one
-			return;
-		if (copies)
-			asked = copy_early(a, m, w, limits);
-	}
-	wait_for_previous();
-	if (!a.early)
-		limits = Limits(a.from, a.pos, blockIdx.z);
-	Work w(a, limits);
-	if (w.tiles == 0)
-		return;
+	auto nothing = [](const Work &) {};
+	Work w;
 	if (warp_id() >= 2 * WARPS) {
 		fewer_registers<COPIES>(); // by the same instruction in all warps of the group
-		if (warp_id() > 2 * WARPS)
-			return;
-		// Queries come late behind many tiles: until they are there, one is asked for.
-		int one = min(asked + 1, w.tiles);
-		if (copies)
-			copy_tiles(a, m, w, asked, one);
-		__syncwarp();
-		named_wait(READY, 2 * GROUP + WARP);
-		if (copies)
-			copy_tiles(a, m, w, one, w.tiles);
+		if (warp_id() == 2 * WARPS)
+			copy_all(a, m);
 	} else if (warp_id() < WARPS) {
 		more_registers<SCORES>();
+		if (!begin(a, m, w, nothing))
+			return;
 		load_queries(a, m, w);
 		score_all(a, m, w);
-	} else {
+	} else if (begin(a, m, w, nothing)) {
 		load_queries(a, m, w);
 		add_all(a, m, w);
 	}

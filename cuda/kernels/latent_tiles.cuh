@@ -68,6 +68,7 @@ __device__ inline int place(int row, int piece) { return row * 128 + ((piece ^ r
 struct Work {
 	Share<ROWS> share;
 	int t, kv, part, tiles;
+	__device__ Work() {}
 	__device__ Work(const Args &a, const Limits &limits) : t(blockIdx.z), kv(blockIdx.y), part(blockIdx.x)
 	{
 		Range range(limits, a.capacity);
