@@ -9,8 +9,9 @@ import (
 const (
 	groupedHeads  = 8  // query heads of a key head, at most
 	groupedWarps  = 8  // of a block
+	groupedLeast  = 64 // rows of a block, where there are so many
 	latentHeads   = 16 // query heads of a key head, at most
-	latentRows    = 32 // of a tile
+	latentRows    = 32 // of a tile, and of a block at least
 	latentPiece   = 8  // rows that are copied at least
 	latentPanel   = 64 // columns that are copied beside each other
 	latentWarps   = 4  // of a group: one copies, one scores, one adds up values
@@ -107,7 +108,7 @@ func sameRows(a, b *device.Tensor) bool {
 func (k *kernels) attendGrouped(a device.AttendArgs) error {
 	tokens, heads, keyHeads, d := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
 	c := k.call("attend_decode").as("ELEMENT", a.K.DType).set("D", d).set("WARPS", groupedWarps)
-	parts := c.decodeParts(a)
+	parts := c.decodeParts(a, groupedLeast)
 	args := attendDecodeArgs{
 		parts.out, parts.mass, c.cube(a.Q), c.cube(a.K), c.cube(a.V), c.vec(a.From), c.vec(a.Pos),
 		int32(heads), int32(heads / keyHeads), int32(a.K.Shape[1]), a.Scale,
@@ -124,7 +125,7 @@ func (k *kernels) attendGrouped(a device.AttendArgs) error {
 func (k *kernels) attendLatent(a device.AttendArgs) error {
 	tokens, heads, keyHeads, dk := a.Q.Shape[0], a.Q.Shape[1], a.K.Shape[0], a.K.Shape[2]
 	c := k.call("attend_latent").set("DK", dk).set("DV", a.V.Shape[2]).set("STAGES", latentStages)
-	parts := c.decodeParts(a)
+	parts := c.decodeParts(a, latentRows)
 	args := attendLatentArgs{
 		q: c.cube(a.Q), out: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos),
 		heads: int32(heads), group: int32(heads / keyHeads), capacity: int32(a.K.Shape[1]), scale: a.Scale,
@@ -168,24 +169,24 @@ func (c *call) latentBoxes(k *device.Tensor) (tiles, pieces driver.TensorMap) {
 func (k *kernels) overlaps() bool { return k.card.capability >= hopper }
 
 // decodeParts are the results of the blocks that share a key head's rows: as
-// many as the card runs at once.
+// many as the card runs at once, with at least so many rows each.
 type decodeParts struct {
 	out, mass vec
-	n         int
+	n, least  int
 }
 
-func (c *call) decodeParts(a device.AttendArgs) decodeParts {
+func (c *call) decodeParts(a device.AttendArgs, least int) decodeParts {
 	heads := a.Q.Shape[0] * a.Q.Shape[1]
 	n := c.k.card.multiprocessors / a.K.Shape[0]
-	c.set("PARTS", n)
+	c.set("PARTS", n).set("LEAST", least)
 	at := c.scratch(4*heads*n*a.V.Shape[2], 8*heads*n)
-	return decodeParts{at[0], at[1], n}
+	return decodeParts{at[0], at[1], n, least}
 }
 
 // attendMerge puts the parts of attention together.
 func (k *kernels) attendMerge(a device.AttendArgs, parts decodeParts) error {
 	dv := a.V.Shape[2]
-	c := k.call("attend_merge").as("DST", a.Out.Out.DType).set("DV", dv).set("PARTS", parts.n)
+	c := k.call("attend_merge").as("DST", a.Out.Out.DType).set("DV", dv).set("PARTS", parts.n).set("LEAST", parts.least)
 	args := attendMergeArgs{
 		out: c.cube(a.Out.Out), lse: c.mat(a.Out.LSE), parts: parts.out, mass: parts.mass, from: c.vec(a.From), pos: c.vec(a.Pos), read: c.vec(a.Read),
 		heads: int32(a.Q.Shape[1]), keyHeads: int32(a.K.Shape[0]), capacity: int32(a.K.Shape[1]),

@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) attend_decode(PARA
 	int parts, tiles, row, last;
 	while (true) {
 		Range range(limits, a.capacity);
-		parts = range.parts(PARTS);
+		parts = range.parts(PARTS, LEAST);
 		share = Share<ROWS>(range, part * WARPS + warp_id(), parts * WARPS);
 		tiles = part < parts ? share.tiles() : 0;
 		row = share.begin(0), last = share.end(0);

@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 #endif
 	// Where more waits for the result, how many parts there are is seen before the kernel
 	// ahead is over, and anew after it.
-	int likely = UP ? Range(Limits(a.from, a.pos, t), a.capacity).parts(PARTS) : PARTS;
+	int likely = UP ? Range(Limits(a.from, a.pos, t), a.capacity).parts(PARTS, LEAST) : PARTS;
 	let_next_start();
 	wait_for_previous();
 	// Everything is under way at once, some of it in vain.
@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 	};
 	load(likely);
 	Range range(Limits(a.from, a.pos, t), a.capacity);
-	int n = range.parts(PARTS);
+	int n = range.parts(PARTS, LEAST);
 	if (n > likely)
 		load(n);
 	float4 y;

@@ -7,7 +7,6 @@
 #include "tensor.cuh"
 
 #define LN2 0.6931471805599453f
-#define LEAST_ROWS 64 // of a part, where there are so many
 
 struct __align__(8) Mass { float top, sum; };
 
@@ -32,9 +31,10 @@ struct Range {
 		first = max(limits.from, 0);
 		rows = max(min(limits.pos, capacity - 1) - first + 1, 0);
 	}
-	// The split depends on the number of rows alone, so that neither the
-	// cache's capacity nor the grid changes a result.
-	__device__ int parts(int most) const { return min(most, (rows + LEAST_ROWS - 1) / LEAST_ROWS); }
+	// Parts of at least so many rows, where there are so many. The split depends on the
+	// number of rows alone, so that neither the cache's capacity nor the grid changes a
+	// result.
+	__device__ int parts(int most, int least) const { return min(most, (rows + least - 1) / least); }
 };
 
 // What one of several workers takes of a range: in every round the workers have

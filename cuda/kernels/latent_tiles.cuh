@@ -72,7 +72,7 @@ struct Work {
 	__device__ Work(const Args &a, const Limits &limits) : t(blockIdx.z), kv(blockIdx.y), part(blockIdx.x)
 	{
 		Range range(limits, a.capacity);
-		int parts = range.parts(PARTS);
+		int parts = range.parts(PARTS, LEAST);
 		share = Share<ROWS>(range, part, parts);
 		tiles = part < parts ? share.tiles() : 0;
 	}
