@@ -18,6 +18,7 @@
 #include "choose.cuh"
 #include "early.cuh"
 #include "expert.cuh"
+#include "shared.cuh"
 
 #define WARPS (THREADS / WARP)
 #define OUTS 8  // of x, by a block
@@ -224,12 +225,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) up(PARAM)
 }
 
 // An item is one of a block's OUTS outputs times a part: warps take them in turn, the
-// shared expert's first.
+// shared expert's first. Which experts were chosen is read before up has ended, so that
+// nothing waits for it, and compared after: if it was not there yet, items are done anew.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 {
 	extern __shared__ __align__(16) u8 memory[];
-	__shared__ int ids[WARP];
+	__shared__ int seen[WARP], ids[WARP];
 	__shared__ float weights[WARP];
+	__shared__ __align__(4) SRC before[OUTS];
 	Expert *table = (Expert *)memory;
 	float *sums = (float *)(table + a.experts);
 	let_next_start();
@@ -241,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 		if (part < a.sharedParts) {
 			from = part * a.segment, n = min(a.segment, a.shared - from), w = a.down + o * a.downLD + from;
 		} else {
-			const Expert &e = table[ids[(part - a.sharedParts) / a.expertParts]];
+			const Expert &e = table[seen[(part - a.sharedParts) / a.expertParts]];
 			from = (part - a.sharedParts) % a.expertParts * a.segment, n = min(a.segment, a.width - from), w = e.down + o * e.downLD + from;
 		}
 	};
@@ -260,52 +263,66 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) down(PARAM)
 	}
 	for (int i = threadIdx.x; i < a.experts * (int)(sizeof(Expert) / 8); i += THREADS)
 		((u64 *)table)[i] = ((const u64 *)a.table)[i];
+	if (threadIdx.x < a.k)
+		seen[threadIdx.x] = min(max(__ldcg(a.ids + threadIdx.x), 0), a.experts - 1);
+	__syncthreads();
 	wait_for_previous();
 	if (early)
 #pragma unroll
 		for (int d = SOON; d < DEEP; d++)
 			fetch(d);
 	if (threadIdx.x < a.k)
-		ids[threadIdx.x] = a.ids[threadIdx.x], weights[threadIdx.x] = a.weights[threadIdx.x];
+		copy4(&ids[threadIdx.x], a.ids + threadIdx.x), copy4(&weights[threadIdx.x], a.weights + threadIdx.x);
+	const int each = 4 / sizeof(SRC);
+	if (int i = threadIdx.x * each; i < OUTS && first + i < a.hidden)
+		copy4(&before[i], a.x + first + i);
+	copy_end();
 	if (blockIdx.x == 0)
 		for (int e = threadIdx.x; e < a.experts; e += THREADS)
 			a.logits[e] = EMPTY;
-	int out = first + threadIdx.x;
-	bool writes = threadIdx.x < OUTS && out < a.hidden;
-	float before = writes ? f32(a.x[out]) : 0; // while the products are made
-	__syncthreads();
-	if (!early && item < items) {
-		locate(item);
+	while (true) {
+		if (!early && item < items) {
+			locate(item);
 #pragma unroll
-		for (int d = 0; d < DEEP; d++)
-			fetch(d);
-	}
-	for (; item < items; item += WARPS) {
-		int part = item / OUTS, count = n;
-		const float *x = a.inner + part * a.segment;
-		bool more = item + WARPS < items;
-		if (more)
-			locate(item + WARPS);
-		float s = 0;
-#pragma unroll
-		for (int d = 0; d < DEEP; d++) {
-			if (int c = lane + d * WARP * VEC; c < count) {
-				float y[VEC];
-				placed(x, c, count, y);
-				add_product(s, y, v[d]);
-			}
-			if (more)
+			for (int d = 0; d < DEEP; d++)
 				fetch(d);
 		}
-		s = warp_sum(s);
-		if (lane_id() == 0)
-			sums[item] = part < a.sharedParts ? s : s * weights[(part - a.sharedParts) / a.expertParts];
+		for (; item < items; item += WARPS) {
+			const float *x = a.inner + item / OUTS * a.segment;
+			int count = n;
+			bool more = item + WARPS < items;
+			if (more)
+				locate(item + WARPS);
+			float s = 0;
+#pragma unroll
+			for (int d = 0; d < DEEP; d++) {
+				if (int c = lane + d * WARP * VEC; c < count) {
+					float y[VEC];
+					placed(x, c, count, y);
+					add_product(s, y, v[d]);
+				}
+				if (more)
+					fetch(d);
+			}
+			s = warp_sum(s);
+			if (lane_id() == 0)
+				sums[item] = s;
+		}
+		copy_wait<0>();
+		if (!__syncthreads_or(threadIdx.x < a.k && seen[threadIdx.x] != ids[threadIdx.x]))
+			break;
+		if (threadIdx.x < a.k)
+			seen[threadIdx.x] = ids[threadIdx.x];
+		__syncthreads();
+		item = warp_id(), early = false;
 	}
-	__syncthreads();
-	if (!writes)
+	int out = first + threadIdx.x;
+	if (threadIdx.x >= OUTS || out >= a.hidden)
 		return;
 	float y = 0;
-	for (int part = 0; part < parts; part++)
-		y += sums[part * OUTS + threadIdx.x];
-	a.x[out] = to<SRC>(before + y);
+	for (int part = 0; part < parts; part++) {
+		float s = sums[part * OUTS + threadIdx.x];
+		y += part < a.sharedParts ? s : s * weights[(part - a.sharedParts) / a.expertParts];
+	}
+	a.x[out] = to<SRC>(f32(before[threadIdx.x]) + y);
 }
