@@ -14,6 +14,7 @@
 // the shape alone.
 #include "read_rows.cuh"
 
+#define LINE 128 // bytes of the L2 cache
 #define EVERY (GATED ? (OUTS + 1) / 2 : OUTS) // outputs of a group
 
 struct Part {
@@ -36,6 +37,14 @@ struct Args {
 	int pad;
 };
 
+// Has gamma near when the other blocks read it, after the wait. That they bring it, too, costs
+// more than it gains.
+__device__ inline void bring_gamma(const Args &a)
+{
+	for (int i = threadIdx.x * LINE; i < a.in * (int)sizeof(GAMMA); i += 256 * LINE)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"((const u8 *)a.gamma + i));
+}
+
 // The normalised rows, by a block of its own.
 __device__ inline void store_normed(const Args &a)
 {
@@ -56,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) gemv(PARAM)
 	let_next_start();
 #if NORM
 	if (blockIdx.x == gridDim.x - 1) {
+		bring_gamma(a);
 		wait_for_previous();
 		store_normed(a);
 		return;
