@@ -66,8 +66,10 @@ const (
 	lookedAt      = 16 * attendThreads // teams in groups that reach the border
 	leastRound    = 16 << 10           // bytes: a block may select by them
 	widestKey     = 576
-	mostSharing   = 32  // query heads of a key head
-	smallShared   = 120 // compute capability
+	mostSharing   = 32        // query heads of a key head
+	smallShared   = 120       // compute capability
+	allShared     = 228 << 10 // bytes of a multiprocessor
+	blockShared   = 1 << 10   // that a block takes besides its own
 )
 
 // teamsPlan is how the two kernels divide the work.
@@ -75,17 +77,18 @@ type teamsPlan struct {
 	group, keyHeads        int // query heads of a key head; key heads
 	split                  int // warps that share a slab
 	slabs, slots           int
-	scoreBlocks            int // of a key head
-	scoreRoom, scoreRing   int // bytes of shared memory
-	most                   int // drawn teams that there is room for
-	sets, quads            int // of few teams drawn; quads of scores that a thread looks at, 0: in groups
-	perGroup, groups       int // teams that share a largest score
-	tops                   int // groups that there is room for
-	scratch                int // bytes that teams_attend selects with, and that the last round of rows then overwrites
-	cluster, depth         int // blocks of a query head; rounds of rows on their way
-	eight                  int // 1: representatives are F8
-	prefix                 int // 1: values are the first columns of the keys
-	attendRoom, attendRing int // bytes of shared memory
+	scoreBlocks            int  // of a key head
+	scoreRoom, scoreRing   int  // bytes of shared memory
+	most                   int  // drawn teams that there is room for
+	sets, quads            int  // of few teams drawn; quads of scores that a thread looks at, 0: in groups
+	perGroup, groups       int  // teams that share a largest score
+	tops                   int  // groups that there is room for
+	scratch                int  // bytes that teams_attend selects with, and that the last round of rows then overwrites
+	cluster, depth         int  // blocks of a query head; rounds of rows on their way
+	eight                  int  // 1: representatives are F8
+	prefix                 int  // 1: values are the first columns of the keys
+	attendRoom, attendRing int  // bytes of shared memory
+	crowded                bool // blocks of both kernels are to be on a multiprocessor together
 }
 
 // forTeams reports whether the fused kernels take these arguments: one token,
@@ -120,6 +123,7 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 	p.planScore(dk, k.card.multiprocessors)
 	p.planSelect(a.Drawn, a.Reps.Shape[1])
 	p.planAttend(heads, dk, dv, k.card.multiprocessors)
+	p.crowded = p.fitTogether()
 	return p, p.groups <= mostGroups && a.K.Shape[1] <= mostRows
 }
 
@@ -137,6 +141,7 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 		slots, row = 2*scoreSlots, dk
 	}
 	p.slots = min(slots, ceil(p.slabs, p.scoreBlocks*strands))
+	p.scoreRoom += 4 * slabTeams * strands * p.slots // biases
 	p.scoreRing = strands * p.slots * slabTeams * ceil(row, 128) * 128
 }
 
@@ -206,6 +211,28 @@ func (p *teamsPlan) planAttend(heads, dk, dv, multiprocessors int) {
 	p.attendRoom += ceil(max(p.scratch, slot, leastRound), 128) * 128
 }
 
+func (p *teamsPlan) scoreShared() int  { return p.scoreRoom + p.scoreRing }
+func (p *teamsPlan) attendShared() int { return p.attendRoom + p.attendRing + 4*p.slabs }
+
+// fitTogether reports whether a multiprocessor whose memory is all shared memory has room for a block of each kernel, so that
+// representatives of the next layer come while this one draws and reads, but not for two of teams_score: others would have none.
+// A wide query leaves no registers.
+func (p *teamsPlan) fitTogether() bool {
+	score, attend := p.scoreShared()+blockShared, p.attendShared()+blockShared
+	return p.split == 1 && 2*score > allShared && score+attend <= allShared
+}
+
+// crowd asks for that memory, and has products of the step ask for theirs.
+func (c *call) crowd(p teamsPlan) *call {
+	if p.crowded {
+		c.crowded()
+		if r := c.k.gpu.recording; r != nil {
+			r.crowded = true
+		}
+	}
+	return c
+}
+
 type teamsScoreArgs struct {
 	reps            driver.TensorMap
 	y, top          mat
@@ -235,14 +262,14 @@ type teamsAttendArgs struct {
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
-	c := k.call("teams_score")
+	c := k.call("teams_score").crowd(p)
 	early := c.frozen(a.Reps, a.Reps.Scale, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
 	if err := c.scoreTeams(a, p, y, top, seen, p.slabs, early); err != nil {
 		return err
 	}
-	c = k.call("teams_attend").as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
+	c = k.call("teams_attend").crowd(p).as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
 	c.set("SETS", p.sets).set("QUADS", p.quads).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
 	attend := teamsAttendArgs{
 		out: c.cube(a.Out), teams: c.cubeIf(a.Teams), logc: c.cubeIf(a.LogC), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), y: y, top: top, offsets: c.mat(a.Offsets),
@@ -251,7 +278,7 @@ func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 		layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
 	}
 	grid := driver.Grid{X: p.group * p.cluster, Y: p.keyHeads, Z: 1, Threads: attendThreads, Early: true, Cluster: p.cluster}
-	return launch(c, "teams_attend", grid, p.attendRoom+p.attendRing+4*p.slabs, &attend)
+	return launch(c, "teams_attend", grid, p.attendShared(), &attend)
 }
 
 // scoreTeams launches teams_score, which leaves so many words a key head zero.
@@ -264,7 +291,7 @@ func (c *call) scoreTeams(a device.TeamsArgs, p teamsPlan, y, top mat, zero vec,
 	}
 	args.factor, args.step = c.factors(a.Reps)
 	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
-	return launch(c, "teams_score", grid, p.scoreRoom+p.scoreRing, &args)
+	return launch(c, "teams_score", grid, p.scoreShared(), &args)
 }
 
 // cubeIf is cube for a tensor that may be nil.

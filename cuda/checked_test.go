@@ -107,6 +107,7 @@ func TestInstrument(t *testing.T) {
 		".reg .b32 x; ld.global.u32 x, [%rd3];":                                                        "reads 4 bytes; ld.global.u32 x, [bounds_at];",
 		"ld.volatile.shared.u32 \t%r1, [%r2];":                                                         "",
 		"mbarrier.arrive.shared::cta.b64 _, [%r1];":                                                    "",
+		"cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r1];":                                        "",
 	} {
 		code := ptxHead + ".visible .entry k(\n)\n{\n\t.loc\t1 12 3\n\t.loc\t2 7 1, function_name $L__info_string0, inlined_at 1 12 3\n\t" + statement + "\n}\n"
 		in, err := instrument(code + files)

@@ -121,7 +121,7 @@ var instruction = regexp.MustCompile(`^[\s{]*(@\S+\s+)?[a-z][^\[]*\s[^\[]*\[`)
 
 // passed are instructions on other memory than global, on addresses that the
 // host judges (tensor maps), or without effect.
-var passed = regexp.MustCompile(`^(ld|st|atom|red)\.(volatile\.)?(shared|local|param|const)\b|^(ld|st)matrix\.|^mbarrier\.|^st\.async\.|^cp\.async\.bulk\.(tensor|prefetch)\.|^prefetch\.|^mapa\.`)
+var passed = regexp.MustCompile(`^(ld|st|atom|red)\.(volatile\.)?(shared|local|param|const)\b|^(ld|st)matrix\.|^(cp\.async\.)?mbarrier\.|^st\.async\.|^cp\.async\.bulk\.(tensor|prefetch)\.|^prefetch\.|^mapa\.`)
 
 var checkable = regexp.MustCompile(`^(ld|st|atom|red)(?:\.[\w:]+)*?(\.v(\d))?\.[busf](8|16|32|64|128)$`)
 

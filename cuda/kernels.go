@@ -47,6 +47,7 @@ type call struct {
 	file string
 	defs []byte
 	full bool // as much shared memory as there is, see crowded
+	rest bool // as much L1 cache as there is, see uncrowded
 	err  error
 }
 
@@ -78,6 +79,13 @@ func (c *call) set(macro string, v int) *call {
 // kernels with much of it fit beside.
 func (c *call) crowded() *call {
 	c.full = true
+	return c
+}
+
+// uncrowded asks for the L1 cache, in which loads of weights are under way, where AttendTeams has taken it in this step.
+func (c *call) uncrowded() *call {
+	r := c.k.gpu.recording
+	c.rest = r != nil && r.crowded
 	return c
 }
 
@@ -197,6 +205,11 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 	}
 	if c.full {
 		if err := f.PreferShared(); err != nil {
+			return err
+		}
+	}
+	if c.rest {
+		if err := f.PreferCache(); err != nil {
 			return err
 		}
 	}

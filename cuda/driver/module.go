@@ -58,6 +58,11 @@ func (f Function) PreferShared() error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 100))
 }
 
+// PreferCache asks for as much of it as L1 cache as the kernel's own shared memory leaves.
+func (f Function) PreferCache() error {
+	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 0))
+}
+
 // Registers is how many a thread of the kernel has.
 func (f Function) Registers() (int, error) {
 	var n C.int

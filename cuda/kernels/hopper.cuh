@@ -21,6 +21,12 @@ __device__ inline void barrier_arrive(u64 *b)
 	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(b)) : "memory");
 }
 
+// Arrives when what this thread has copied (copy4, copy16) is there.
+__device__ inline void arrive_after_copies(u64 *b)
+{
+	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared_address(b)) : "memory");
+}
+
 // Arrives and announces bytes that copies will bring.
 __device__ inline void barrier_expect(u64 *b, int bytes)
 {

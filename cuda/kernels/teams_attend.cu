@@ -138,6 +138,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	Selection &s = m.selected;
 	u32 *marks = (u32 *)((u8 *)&m + ROOM);
 	int kv = blockIdx.y, head = kv * a.group + blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, lane = threadIdx.x % LANES;
+	let_next_start(); // one lane of it asks for representatives: what this kernel waits for does not wait behind them
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
 	cluster_arrive();
@@ -156,8 +157,6 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	cluster_wait(); // the other blocks' inboxes are open; here it costs nothing
 	if (a.early)
 		wait_for_previous();
-	if (!FEW_DRAWN) // else what the next kernel reads would delay what this one waits for
-		let_next_start();
 	uint4 query = make_uint4(0, 0, 0, 0);
 	auto keep = [&] {
 		if (threadIdx.x < DK / 8)
@@ -186,8 +185,6 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	};
 	r.listed = min(mine, LISTED);
 	ask();
-	if (FEW_DRAWN && mine <= LISTED)
-		let_next_start();
 	Marks seen;
 	if (block == 0 && a.rows)
 		mark(seen, a, s, kv);

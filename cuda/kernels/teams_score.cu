@@ -2,7 +2,8 @@
 // −Inf where the bias is: there is no team. The first half of AttendTeams; teams_attend or teams_union is the second.
 // Grid: (any number, key heads), 256 threads. The teams of a key head go in slabs of 32, slab after slab to the next
 // strand of the next block; a strand is SPLIT warps, which share the products of a slab by columns. The copy engine
-// brings a slab, in panels of 64 columns, SLOTS slabs ahead; shared: those of all strands, then struct Memory.
+// brings a slab, in panels of 64 columns, SLOTS slabs ahead, its biases with it; shared: those of all strands, then struct
+// Memory.
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
 // y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
 // for the kernel behind; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
@@ -49,9 +50,11 @@ struct Args {
 static_assert(ROW % 64 == 0 && DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SHARES % SPLIT == 0 || SHARES < SPLIT), "shape");
 
 struct Memory {
-	u64 full[STRANDS][SLOTS];
-	u8 q[HEADS][Q_PITCH];
+	u64 full[STRANDS][SLOTS], query; // barriers: a slab is there; the query is
+	__align__(16) u8 q[HEADS][Q_PITCH];
+	__align__(16) float bias[STRANDS][SLOTS][SLAB];
 	float sums[SPLIT == 1 ? 1 : STRANDS][SPLIT][SPLIT == 1 ? 1 : TILES * 8][WARP];
+	int fed; // slabs that are there or asked for ahead of the query
 	u32 routed; // teams, and in the upper byte warps that are through
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
@@ -60,17 +63,6 @@ static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
 __device__ inline int head_of(int share) { return share / 2 * 8 + lane_id() % 4 * 2 + share % 2; }
 
 // A lane finishes teams 4g … 4g+3 of a slab for one head of each of its shares; g = lane / 4.
-__device__ inline float4 look_up(const Args &a, int kv, int slab)
-{
-	int team = slab * SLAB + lane_id() / 4 * 4;
-	const float *bias = a.bias.row(kv) + team;
-	float x[4];
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-		x[i] = team + i < a.teams ? fresh(bias + i) : -INF;
-	return make_float4(x[0], x[1], x[2], x[3]);
-}
-
 __device__ inline void perturb(float (&noise)[OWN][4], const Args &a, int kv, int slab, int part, u32 pos, u32 seed0, u32 seed1)
 {
 	u32 heads[OWN];
@@ -94,48 +86,76 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	int strand = warp_id() / SPLIT, part = warp_id() % SPLIT;
 	int kv = blockIdx.y, slabs = (a.teams + SLAB - 1) / SLAB;
 	int slab = strand * gridDim.x + blockIdx.x, stride = STRANDS * gridDim.x;
-	bool copies = part == 0 && lane == 0;
+	bool feeds = warp_id() == WARPS - 1;
 	u8 *ring = shared + strand * SLOTS * SLOT;
 	u64 *full = m.full[strand];
 	let_next_start();
+	if (threadIdx.x == 0) {
+#pragma unroll 1
+		for (int i = 0; i < STRANDS * SLOTS; i++)
+			barrier_init(&m.full[0][i], 1 + WARP);
+		barrier_init(&m.query, THREADS - WARP);
+		barriers_ready();
+		m.fed = m.routed = 0;
+	}
 	if (!a.early)
 		wait_for_previous();
 
 	u64 policy = evict_first();
-	auto fetch = [&](int s, int slot) {
-		if (s >= slabs || !copies)
+	auto fetch = [&](int s, int strand, int slot) { // by a warp
+		if (s >= slabs)
 			return;
-		prefetch(a.offsets.row(kv) + s * SLAB);
-		barrier_expect(&full[slot], SLOT);
+		u64 *full = &m.full[strand][slot];
+		int team = s * SLAB + lane;
+		if (team < a.teams)
+			copy4(&m.bias[strand][slot][lane], a.bias.row(kv) + team);
+		arrive_after_copies(full);
+		if (lane == 0) {
+			prefetch(a.offsets.row(kv) + s * SLAB);
+			barrier_expect(full, SLOT);
 #pragma unroll 1
-		for (int p = 0; p < PANELS; p++)
-			load_box(ring + slot * SLOT + p * SLAB * 128, &a.reps, &full[slot], 64 * p, s * SLAB, kv, policy);
+			for (int p = 0; p < PANELS; p++)
+				load_box(shared + (strand * SLOTS + slot) * SLOT + p * SLAB * 128, &a.reps, full, 64 * p, s * SLAB, kv, policy);
+		}
 	};
 	// Small things first: they would wait behind the slabs.
 	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1);
-	float4 bias = look_up(a, kv, slab);
-	if (copies) {
-		for (int i = 0; i < SLOTS; i++)
-			barrier_init(&full[i], 1);
-		barriers_ready();
-	}
+	__syncthreads(); // barriers are open
+	// One warp asks for the first slabs, one after the other: all at once would hold up what the kernel ahead of this one
+	// still reads. When that has ended, all warps ask for what is left.
+	auto feed = [&] {
 #pragma unroll 1
-	for (int i = 0; i < SLOTS; i++)
-		fetch(slab + i * stride, i);
-	if (threadIdx.x == 0)
-		m.routed = 0;
+		for (;;) {
+			int i = __shfl_sync(~0u, lane == 0 ? take(&m.fed, 1) : 0, 0);
+			if (i >= STRANDS * SLOTS)
+				break;
+			fetch((i % STRANDS) * gridDim.x + blockIdx.x + i / STRANDS * stride, i % STRANDS, i / STRANDS);
+		}
+	};
+	if (feeds)
+		feed();
 	bool finishes = SHARES >= SPLIT || part < SHARES;
 	// Brings the query, which is there when the kernel before this one is over.
 	auto begin = [&] {
 		if (a.early)
 			wait_for_previous();
-#pragma unroll
-		for (int i = 0; i < (HEADS * CHUNKS + THREADS - 1) / THREADS; i++) {
-			int at = i * THREADS + threadIdx.x, h = at / CHUNKS, p = at % CHUNKS;
-			if (at < HEADS * CHUNKS)
-				*(uint4 *)&m.q[h][p * 16] = fresh((const uint4 *)(a.q.row(0, kv * HEADS + h) + p * 8));
+		if (!feeds) {
+			int at = threadIdx.x;
+			uint4 piece;
+			auto load = [&] {
+				if (at < HEADS * CHUNKS)
+					piece = fresh((const uint4 *)(a.q.row(0, kv * HEADS + at / CHUNKS) + at % CHUNKS * 8));
+			};
+			load();
+			feed();
+#pragma unroll 1
+			for (; at < HEADS * CHUNKS; load()) {
+				*(uint4 *)&m.q[at / CHUNKS][at % CHUNKS * 16] = piece;
+				at += THREADS - WARP;
+			}
+			barrier_arrive(&m.query);
 		}
-		__syncthreads();
+		barrier_wait(&m.query, 0);
 	};
 
 	uint4 q[MINE * PIECES][TILES];
@@ -148,8 +168,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	u8 *mine = ring + 4 * g * 128;
 #pragma unroll 1
 	for (int slot = 0; slab < slabs; slab += stride) {
-		float noise[OWN][4], add[4] = {bias.x, bias.y, bias.z, bias.w};
-		bias = look_up(a, kv, slab + stride);
+		float noise[OWN][4], add[4];
 		if (finishes)
 			perturb(noise, a, kv, slab, part, pos, seed0, seed1);
 		if (!begun) {
@@ -204,6 +223,12 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 					for (int i = 0; i < 4; i++)
 						sum[n][t][i] *= back[n][i % 2];
 		float own[OWN][4];
+		float4 bias = *(const float4 *)&m.bias[strand][slot][4 * g];
+		add[0] = bias.x, add[1] = bias.y, add[2] = bias.z, add[3] = bias.w;
+		if ((slab + 1) * SLAB > a.teams)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				add[i] = slab * SLAB + 4 * g + i < a.teams ? add[i] : -INF;
 		if (SPLIT > 1) {
 			named_wait(1 + strand, SPLIT * WARP); // the sums of the slab before have been read
 #pragma unroll
@@ -213,7 +238,8 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 		} else {
 			__syncwarp();
 		}
-		fetch(slab + SLOTS * stride, slot);
+		if (part == 0)
+			fetch(slab + SLOTS * stride, strand, slot);
 		if (++slot == SLOTS)
 			slot = 0, phase ^= 1;
 		if (!finishes)
