@@ -58,9 +58,10 @@ func (f Function) PreferShared() error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 100))
 }
 
-// PreferCache asks for as much of it as L1 cache as the kernel's own shared memory leaves.
+// PreferCache asks for as much of it as L1 cache as the kernel's own shared memory leaves: for a hundredth, which is rounded
+// up. After none at all, products are 1 % slower.
 func (f Function) PreferCache() error {
-	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 0))
+	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 1))
 }
 
 // Registers is how many a thread of the kernel has.
