@@ -129,7 +129,7 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 
 func (p *teamsPlan) planScore(dk, multiprocessors int) {
 	p.split = 1
-	p.scoreRoom = 512 + p.group*(2*dk+64) // the query
+	p.scoreRoom = 512 + p.group*(2*dk+64) // barriers, counters; the query
 	if dk > 192 {                         // a warp has no registers for so wide a one
 		p.split = 4
 		p.scoreRoom += 4 * 32 * scoreWarps * 8 * ceil(p.group, 8)
@@ -216,19 +216,16 @@ func (p *teamsPlan) attendShared() int { return p.attendRoom + p.attendRing + 4*
 
 // fitTogether reports whether a multiprocessor whose memory is all shared memory has room for a block of each kernel, so that
 // representatives of the next layer come while this one draws and reads, but not for two of teams_score: others would have none.
-// A wide query leaves no registers.
+// A query that warps share leaves no registers.
 func (p *teamsPlan) fitTogether() bool {
 	score, attend := p.scoreShared()+blockShared, p.attendShared()+blockShared
 	return p.split == 1 && 2*score > allShared && score+attend <= allShared
 }
 
-// crowd asks for that memory, and has products of the step ask for theirs.
-func (c *call) crowd(p teamsPlan) *call {
+// beside asks for that memory where the plan says so.
+func (c *call) beside(p teamsPlan) *call {
 	if p.crowded {
-		c.crowded()
-		if r := c.k.gpu.recording; r != nil {
-			r.crowded = true
-		}
+		c.sharedMemory()
 	}
 	return c
 }
@@ -262,14 +259,15 @@ type teamsAttendArgs struct {
 
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
-	c := k.call("teams_score").crowd(p)
+	k.crowded = k.crowded || p.crowded
+	c := k.call("teams_score").beside(p)
 	early := c.frozen(a.Reps, a.Reps.Scale, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
 	if err := c.scoreTeams(a, p, y, top, seen, p.slabs, early); err != nil {
 		return err
 	}
-	c = k.call("teams_attend").crowd(p).as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
+	c = k.call("teams_attend").beside(p).as("ELEMENT", a.K.DType).as("DST", a.Out.DType).set("DK", dk).set("DV", a.V.Shape[2]).set("V_IN_K", p.prefix).set("CLUSTER", p.cluster).set("DEPTH", p.depth)
 	c.set("SETS", p.sets).set("QUADS", p.quads).set("GROUP", max(p.perGroup, 4)).set("MOST", p.most).set("TOPS", p.tops).set("ROOM", p.attendRoom).set("REPORT", given(a.Teams))
 	attend := teamsAttendArgs{
 		out: c.cube(a.Out), teams: c.cubeIf(a.Teams), logc: c.cubeIf(a.LogC), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), y: y, top: top, offsets: c.mat(a.Offsets),

@@ -31,7 +31,7 @@ func (k *kernels) gemvInt8Call(file string, dst, x *device.Tensor, w device.Weig
 	if len(w.Bias) > 0 {
 		bias = w.Bias[0].DType
 	}
-	return k.call(file).as("DST", dst.DType).as("SRC", x.DType).as("BIAS", bias)
+	return k.call(file).l1Cache().as("DST", dst.DType).as("SRC", x.DType).as("BIAS", bias)
 }
 
 // gemvInt8Parts are a weight's parts and their blocks, each with so many

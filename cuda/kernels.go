@@ -26,6 +26,7 @@ type kernels struct {
 	bounds    *bounds                  // judges addresses, or nil
 	rotation  *device.RotateAppendArgs // waits for an Attend, or nil
 	layer     *smallLayer              // waits to be whole, or nil
+	crowded   bool                     // AttendTeams has asked for the L1 cache as shared memory, see l1Cache
 }
 
 // Views of tensors as kernels take them (kernels/common.cuh).
@@ -43,12 +44,11 @@ type (
 
 // call is an operation being prepared. The first error sticks.
 type call struct {
-	k    *kernels
-	file string
-	defs []byte
-	full bool // as much shared memory as there is, see crowded
-	rest bool // as much L1 cache as there is, see uncrowded
-	err  error
+	k        *kernels
+	file     string
+	defs     []byte
+	carveout int // percent, see sharedMemory and l1Cache; 0: whatever was asked for, at first the driver's choice
+	err      error
 }
 
 // call begins a launch of kernels of a file, after what waits.
@@ -75,17 +75,20 @@ func (c *call) set(macro string, v int) *call {
 	return c
 }
 
-// crowded asks for multiprocessors whose memory is shared memory, so that blocks of other
-// kernels with much of it fit beside.
-func (c *call) crowded() *call {
-	c.full = true
+// sharedMemory asks for multiprocessors whose memory is shared memory, so that blocks of other
+// kernels with much of it fit beside. The kernel keeps that.
+func (c *call) sharedMemory() *call {
+	c.carveout = 100
 	return c
 }
 
-// uncrowded asks for the L1 cache, in which loads of weights are under way, where AttendTeams has taken it in this step.
-func (c *call) uncrowded() *call {
-	r := c.k.gpu.recording
-	c.rest = r != nil && r.crowded
+// l1Cache asks for the L1 cache, in which loads of weights are under way, once AttendTeams has asked for it as shared
+// memory: multiprocessors stay as a kernel had them until another one asks. The kernel keeps that, too. With none of the
+// memory as shared memory, not a hundredth, which is rounded up, products are 1 % slower.
+func (c *call) l1Cache() *call {
+	if c.k.crowded {
+		c.carveout = 1
+	}
 	return c
 }
 
@@ -203,13 +206,8 @@ func launch[A any](c *call, kernel string, g driver.Grid, shared int, args *A) e
 			return fmt.Errorf("kernel %s needs %d bytes of shared memory, more than this GPU has: %w", kernel, shared, err)
 		}
 	}
-	if c.full {
-		if err := f.PreferShared(); err != nil {
-			return err
-		}
-	}
-	if c.rest {
-		if err := f.PreferCache(); err != nil {
+	if c.carveout > 0 {
+		if err := f.Carve(c.carveout); err != nil {
 			return err
 		}
 	}

@@ -80,7 +80,7 @@ func (k *kernels) rotateAppend(a device.RotateAppendArgs) error {
 	if a.Beside != nil {
 		return k.absorb(a, vector)
 	}
-	c := k.call("rotate_append").uncrowded().rotateMacros(a, vector)
+	c := k.call("rotate_append").l1Cache().rotateMacros(a, vector)
 	args := c.rotateArgs(a)
 	return launch(c, "rotate_append", k.early(blocks(a.Q.Shape[0], rotateThreads(a, vector))), 8*int(args.half), &args)
 }

@@ -123,7 +123,7 @@ func (k *kernels) gemvGroup(p fewRows) error {
 		return nil
 	}
 	w := p.w.Parts[0].DType
-	c := k.call("gemv").uncrowded().as("DST", p.dst.DType).as("SRC", p.x.DType).as("W", w).as("BIAS", biasType(p.w))
+	c := k.call("gemv").l1Cache().as("DST", p.dst.DType).as("SRC", p.x.DType).as("W", w).as("BIAS", biasType(p.w))
 	read := append([]*device.Tensor{p.x}, p.w.Parts...)
 	normed, gated := given(p.norm.Gamma), given(p.gateUp)
 	if normed == 1 {

@@ -235,3 +235,30 @@ func (p *planner) weight(in int, outs ...int) (w device.Weight) {
 	}
 	return w
 }
+
+// TestTeamsFitTogether has blocks of both kernels of AttendTeams on a multiprocessor at once where a warp has several slabs,
+// and never two of teams_score, which would take the memory of others.
+func TestTeamsFitTogether(t *testing.T) {
+	p := newPlanner(90)
+	for _, c := range []struct {
+		heads, keyHeads, dk, dv, teams, drawn int
+		reps                                  device.DType
+		want                                  bool
+	}{
+		{28, 4, 128, 128, 8448, 32, device.BF16, false}, {28, 4, 128, 128, 8449, 32, device.BF16, true}, {28, 4, 128, 128, 32000, 1, device.BF16, true},
+		{28, 4, 128, 128, 32000, 64, device.BF16, true}, {28, 4, 128, 128, 32000, 128, device.BF16, true}, {28, 4, 128, 128, 32000, 512, device.BF16, false},
+		{28, 4, 128, 128, 32000, 32, device.F8, true}, {28, 4, 128, 128, 8449, 32, device.F8, false}, {14, 2, 64, 64, 32000, 32, device.BF16, false},
+		{16, 1, 576, 512, 32000, 32, device.BF16, false},
+	} {
+		plan, ok := p.kernels.planTeams(device.TeamsArgs{
+			Q: p.tensor(device.BF16, 1, c.heads, c.dk), K: p.tensor(device.BF16, c.keyHeads, 4*c.teams, c.dk), V: p.tensor(device.BF16, c.keyHeads, 4*c.teams, c.dv),
+			Reps: p.tensor(c.reps, c.keyHeads, c.teams, c.dk), Drawn: c.drawn,
+		})
+		if !ok || plan.crowded != c.want {
+			t.Errorf("%+v: planned %v, together %v", c, ok, plan.crowded)
+		}
+		if plan.crowded && plan.scoreShared()+plan.attendShared()+2*blockShared > allShared {
+			t.Errorf("%+v: %d and %d bytes are too many", c, plan.scoreShared(), plan.attendShared())
+		}
+	}
+}

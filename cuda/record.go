@@ -12,7 +12,6 @@ type recording struct {
 	uses     map[*buffer]bool
 	touched  map[*buffer]bool // by kernels that may have written them
 	appended map[*buffer]vec  // the address of the position that rows were appended at
-	crowded  bool             // AttendTeams has taken the L1 cache as shared memory
 }
 
 // step implements device.Step: a graph, or fn to be called again.

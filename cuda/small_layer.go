@@ -258,7 +258,7 @@ func (k *kernels) finishSmall(down productAdded) error {
 		return err
 	}
 	inner, keyHeads, w := down.x.Shape[1], l.attend.K.Shape[0], down.w.Parts[0]
-	c := k.call("small_down").crowded().as("DST", down.dst.DType).set("COLUMNS", inner).set("PARTS", keyHeads)
+	c := k.call("small_down").sharedMemory().as("DST", down.dst.DType).set("COLUMNS", inner).set("PARTS", keyHeads)
 	args := smallDownArgs{x: c.vec(down.dst), parts: parts, w: c.vec(w), y: c.vec(down.x), ld: int64(w.Stride[0]), outs: int32(w.Shape[0])}
 	shared := smallDownBytes(inner)
 	return launch(c.set("SHARED", shared), "small_down", k.early(blocks(ceil(w.Shape[0], smallOuts), smallThreads)), shared, &args)
@@ -269,7 +269,7 @@ func (k *kernels) smallUp(l *smallLayer, parts vec) error {
 	p, keyHeads := l.up, l.attend.K.Shape[0]
 	hidden, inner, gate, up := p.x.Shape[1], p.dst.Shape[1], p.w.Parts[0], p.w.Parts[1]
 	pairs := k.smallPairs(inner, keyHeads)
-	c := k.call("small_up").crowded().as("DST", p.dst.DType).as("SRC", p.x.DType).set("HIDDEN", hidden).set("PAIRS", pairs).set("PARTS", keyHeads)
+	c := k.call("small_up").sharedMemory().as("DST", p.dst.DType).as("SRC", p.x.DType).set("HIDDEN", hidden).set("PAIRS", pairs).set("PARTS", keyHeads)
 	args := smallUpArgs{
 		gate: c.boxes(gate, 32, 64), up: c.boxes(up, 32, 64), gateRows: c.vec(gate), upRows: c.vec(up), gateLD: int64(gate.Stride[0]), upLD: int64(up.Stride[0]),
 		dst: c.vec(p.dst), wide: c.vec(p.gateUp), h: c.vec(p.h), x: c.vec(p.x), parts: parts, gamma: c.vec(p.norm.Gamma), outs: int32(inner), eps: p.norm.Eps,
@@ -284,7 +284,7 @@ func (k *kernels) smallAttend(l *smallLayer) (parts vec, err error) {
 	p, r, a, o := l.qkv, l.rotate, l.attend, l.out.w.Parts[0]
 	heads, keyHeads, hidden := a.Q.Shape[1], a.K.Shape[0], p.x.Shape[1]
 	group := heads / keyHeads
-	c := k.call("small_attend").crowded().as("SRC", p.x.DType).set("HIDDEN", hidden).set("GROUP", group)
+	c := k.call("small_attend").sharedMemory().as("SRC", p.x.DType).set("HIDDEN", hidden).set("GROUP", group)
 	parts = c.scratch(4 * keyHeads * hidden)[0]
 	args := smallAttendArgs{
 		o: c.boxes(o, hidden/smallCluster, 64), out: c.cube(a.Out.Out), q: c.cube(a.Q), k: c.cube(a.K), v: c.cube(a.V), newK: c.cube(r.K), newV: c.cube(r.V),

@@ -131,10 +131,12 @@ func (p *teamsProblem) attend() {
 	}
 }
 
-func (p *teamsProblem) output() []byte {
+func (p *teamsProblem) output() []byte { return p.bytes(p.args.Out) }
+
+func (p *teamsProblem) bytes(t *device.Tensor) []byte {
 	p.t.Helper()
-	data := make([]byte, p.args.Out.Bytes())
-	if err := p.d.Fetch(p.args.Out).Wait(data); err != nil {
+	data := make([]byte, t.Bytes())
+	if err := p.d.Fetch(t).Wait(data); err != nil {
 		p.t.Fatal(err)
 	}
 	return data
@@ -200,7 +202,7 @@ func TestTeamsOutput(t *testing.T) {
 		f8                            bool
 	}{
 		{28, 4, 2100, 1, false}, {28, 4, 2100, 31, false}, {28, 4, 2100, 31, true}, {28, 4, 2100, 64, false}, {28, 4, 2100, 100, false}, {28, 4, 2100, 100, true},
-		{28, 4, 2100, 600, false}, {28, 4, 2100, 600, true}, {28, 4, 700, 700, false}, {64, 32, 2100, 1000, false},
+		{28, 4, 2100, 600, false}, {28, 4, 2100, 600, true}, {28, 4, 700, 700, false}, {64, 32, 2100, 1000, false}, {28, 4, 9001, 31, false}, {28, 4, 9001, 31, true},
 	} {
 		drawn := s.drawn
 		p := newTeamsProblem(t, s.heads, s.keyHeads, 128, s.teams, drawn, 1)
@@ -298,6 +300,64 @@ func TestTeamsReplays(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d drawn: replay %d gave other bits", drawn, i)
 			}
+		}
+	}
+}
+
+// TestTeamsInARow records three layers of so many teams that a warp scores several slabs of them, and that blocks of a layer
+// score while the one before still reads: the bits of one operation after the other, every time.
+func TestTeamsInARow(t *testing.T) {
+	for _, f8 := range []bool{false, true} {
+		p := newTeamsProblem(t, 28, 4, 128, 9001, 31, 1)
+		if f8 {
+			p.quantize()
+		}
+		var layers []device.TeamsArgs
+		var want [][]byte
+		for i := range 3 {
+			a := p.args
+			a.Teams, a.LogC = nil, nil
+			a.Draw.Layer, a.Out = i, p.tensor(device.BF16, a.Out.Shape...)
+			a.Reps = p.tensor(a.Reps.DType, a.Reps.Shape...) // teams i before
+			a.Reps.Scale = p.args.Reps.Scale
+			all := p.bytes(p.args.Reps)
+			turn := len(all) - i*len(all)/p.keyHeads/p.teams
+			if err := p.d.Upload(a.Reps, append(append([]byte{}, all[turn:]...), all[:turn]...)); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.d.Run(func(o *device.Ops) { o.AttendTeams(a) }); err != nil {
+				t.Fatal(err)
+			}
+			layers, want = append(layers, a), append(want, p.bytes(a.Out))
+		}
+		step, err := p.d.Record(func(o *device.Ops) {
+			for range 4 {
+				for _, a := range layers {
+					o.AttendTeams(a)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer step.Close()
+		for replay := range 100 {
+			for _, a := range layers {
+				if err := p.d.Upload(a.Out, make([]byte, a.Out.Bytes())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := step.Run(); err != nil {
+				t.Fatal(err)
+			}
+			for i, a := range layers {
+				if !bytes.Equal(p.bytes(a.Out), want[i]) {
+					t.Fatalf("F8 %v, replay %d: layer %d gave other bits", f8, replay, i)
+				}
+			}
+		}
+		if bytes.Equal(want[0], want[1]) || bytes.Equal(want[1], want[2]) {
+			t.Error("layers are alike")
 		}
 	}
 }

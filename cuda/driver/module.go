@@ -53,15 +53,10 @@ func (f Function) AllowShared(n int) error {
 	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrSharedMemory, C.int(n)))
 }
 
-// PreferShared asks for as much of a multiprocessor's memory as shared memory as it has.
-func (f Function) PreferShared() error {
-	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 100))
-}
-
-// PreferCache asks for as much of it as L1 cache as the kernel's own shared memory leaves: for a hundredth, which is rounded
-// up. After none at all, products are 1 % slower.
-func (f Function) PreferCache() error {
-	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, 1))
+// Carve asks for a share of a multiprocessor's memory, in percent and rounded up to a size that there is, as shared memory; the
+// rest is L1 cache.
+func (f Function) Carve(percent int) error {
+	return check("cuFuncSetAttribute", C.shim_cuFuncSetAttribute(f.ptr, attrCarveout, C.int(percent)))
 }
 
 // Registers is how many a thread of the kernel has.

@@ -20,6 +20,9 @@ __device__ inline void copy_end() { asm volatile("cp.async.commit_group;" ::: "m
 // Waits until at most N groups of this thread's copies are under way.
 template <int N> __device__ inline void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
+// Waits for all of this thread's copies, whether copy_end has been called or not.
+__device__ inline void copy_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 // Four 8 × 8 matrices of 16-bit numbers in shared memory; lane i names row i % 8 of matrix i / 8.
 __device__ inline void load_matrices(u32 (&x)[4], u32 at)
 {

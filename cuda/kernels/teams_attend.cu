@@ -138,7 +138,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	Selection &s = m.selected;
 	u32 *marks = (u32 *)((u8 *)&m + ROOM);
 	int kv = blockIdx.y, head = kv * a.group + blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, lane = threadIdx.x % LANES;
-	let_next_start(); // one lane of it asks for representatives: what this kernel waits for does not wait behind them
+	let_next_start(); // teams_score of a next layer asks for its slabs one by one; others ask for weights
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
 	cluster_arrive();

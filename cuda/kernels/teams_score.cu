@@ -2,8 +2,8 @@
 // −Inf where the bias is: there is no team. The first half of AttendTeams; teams_attend or teams_union is the second.
 // Grid: (any number, key heads), 256 threads. The teams of a key head go in slabs of 32, slab after slab to the next
 // strand of the next block; a strand is SPLIT warps, which share the products of a slab by columns. The copy engine
-// brings a slab, in panels of 64 columns, SLOTS slabs ahead, its biases with it; shared: those of all strands, then struct
-// Memory.
+// brings a slab, in panels of 64 columns, SLOTS slabs ahead, and threads its biases; shared: those of all strands, then
+// struct Memory.
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
 // y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
 // for the kernel behind; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
@@ -54,7 +54,7 @@ struct Memory {
 	__align__(16) u8 q[HEADS][Q_PITCH];
 	__align__(16) float bias[STRANDS][SLOTS][SLAB];
 	float sums[SPLIT == 1 ? 1 : STRANDS][SPLIT][SPLIT == 1 ? 1 : TILES * 8][WARP];
-	int fed; // slabs that are there or asked for ahead of the query
+	int fed; // tickets for the first slabs
 	u32 routed; // teams, and in the upper byte warps that are through
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
@@ -168,7 +168,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	u8 *mine = ring + 4 * g * 128;
 #pragma unroll 1
 	for (int slot = 0; slab < slabs; slab += stride) {
-		float noise[OWN][4], add[4];
+		float noise[OWN][4];
 		if (finishes)
 			perturb(noise, a, kv, slab, part, pos, seed0, seed1);
 		if (!begun) {
@@ -224,7 +224,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 						sum[n][t][i] *= back[n][i % 2];
 		float own[OWN][4];
 		float4 bias = *(const float4 *)&m.bias[strand][slot][4 * g];
-		add[0] = bias.x, add[1] = bias.y, add[2] = bias.z, add[3] = bias.w;
+		float add[4] = {bias.x, bias.y, bias.z, bias.w};
 		if ((slab + 1) * SLAB > a.teams)
 #pragma unroll
 			for (int i = 0; i < 4; i++)
@@ -295,6 +295,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	}
 	if (!begun)
 		begin(); // a warp without a slab takes part
+	copy_wait_all(); // biases for other strands
 #pragma unroll 1
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += gridDim.x * blockDim.x)
 		a.seen[kv * a.words + i] = 0;
