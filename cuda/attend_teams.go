@@ -52,6 +52,12 @@ func (k *kernels) attendTeamsBySteps(a device.TeamsArgs) error {
 const (
 	slabTeams     = 32
 	scoreWarps    = 8
+	wideTeams     = 64 // that a warpgroup of teams_score_wide multiplies
+	wideGroups    = 2  // warpgroups
+	wideStages    = 11 // panels of 64 columns that one has in shared memory, at most
+	widePace      = 5  // of these under way before the query is there
+	wideHeads     = 16 // of a key head
+	narrowKey     = 192
 	scoreSlots    = 2 // slabs of a strand in shared memory, at most; twice as many of F8
 	attendThreads = 512
 	mostDrawn     = 1024 // by a query head
@@ -74,8 +80,9 @@ const (
 
 // teamsPlan is how the two kernels divide the work.
 type teamsPlan struct {
-	group, keyHeads        int // query heads of a key head; key heads
-	split                  int // warps that share a slab
+	group, keyHeads        int  // query heads of a key head; key heads
+	split                  int  // warps that share a slab
+	wide                   bool // teams_score_wide
 	slabs, slots           int
 	scoreBlocks            int  // of a key head
 	scoreRoom, scoreRing   int  // bytes of shared memory
@@ -120,9 +127,13 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 	if a.Reps.DType == device.F8 {
 		p.eight = 1
 	}
-	p.planScore(dk, k.card.multiprocessors)
 	p.planSelect(a.Drawn, a.Reps.Shape[1])
 	p.planAttend(heads, dk, dv, k.card.multiprocessors)
+	if k.card.capability == hopper && p.eight == 0 && p.group <= wideHeads && dk > narrowKey && dk%64 == 0 {
+		p.planWide(heads, dk, k.card.multiprocessors)
+	} else {
+		p.planScore(dk, k.card.multiprocessors)
+	}
 	p.crowded = p.fitTogether()
 	return p, p.groups <= mostGroups && a.K.Shape[1] <= mostRows
 }
@@ -130,7 +141,7 @@ func (k *kernels) planTeams(a device.TeamsArgs) (teamsPlan, bool) {
 func (p *teamsPlan) planScore(dk, multiprocessors int) {
 	p.split = 1
 	p.scoreRoom = 512 + p.group*(2*dk+64) // barriers, counters; the query
-	if dk > 192 {                         // a warp has no registers for so wide a one
+	if dk > narrowKey {                   // a warp has no registers for so wide a one
 		p.split = 4
 		p.scoreRoom += 4 * 32 * scoreWarps * 8 * ceil(p.group, 8)
 	}
@@ -143,6 +154,20 @@ func (p *teamsPlan) planScore(dk, multiprocessors int) {
 	p.slots = min(slots, ceil(p.slabs, p.scoreBlocks*strands))
 	p.scoreRoom += 4 * slabTeams * strands * p.slots // biases
 	p.scoreRing = strands * p.slots * slabTeams * ceil(row, 128) * 128
+}
+
+// planWide is planScore for teams_score_wide, which scores beside teams_attend where
+// there is room for all representatives at once.
+func (p *teamsPlan) planWide(heads, dk, multiprocessors int) {
+	panels, runs := dk/64, ceil(p.slabs*slabTeams, wideTeams)
+	each := func(blocks int) int { return ceil(runs, max(blocks, 1)*wideGroups) * panels } // of a warpgroup
+	p.wide, p.scoreBlocks = true, max(1, min(multiprocessors/p.keyHeads, runs))
+	if beside := (multiprocessors - heads*p.cluster) / p.keyHeads; each(beside) <= wideStages {
+		p.scoreBlocks = min(beside, runs)
+	}
+	p.slots = min(wideStages, each(p.scoreBlocks))
+	p.scoreRing = wideGroups * p.slots * 128 * wideTeams
+	p.scoreRoom = 2048*panels + wideGroups*(2*16*(slabTeams+4)*4+16*p.slots) + 16
 }
 
 // planSelect decides how the teams of the largest scores are found. Scratch and room are
@@ -246,6 +271,20 @@ type teamsScoreArgs struct {
 	_               [12]byte // a TensorMap's alignment
 }
 
+type teamsWideArgs struct {
+	reps, query     driver.TensorMap
+	y, top          mat
+	seen            vec
+	phi             cube
+	bias, offsets   mat
+	seed, pos, read vec
+	teams, words    int32
+	layer           uint32
+	scale           float32
+	early           int32
+	_               [52]byte // a TensorMap's alignment
+}
+
 type teamsAttendArgs struct {
 	out, teams, logc, q, k, v                    cube
 	y, top, offsets                              mat
@@ -260,7 +299,7 @@ type teamsAttendArgs struct {
 func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	heads, dk, teams := a.Q.Shape[1], a.Q.Shape[2], a.Reps.Shape[1]
 	k.crowded = k.crowded || p.crowded
-	c := k.call("teams_score").beside(p)
+	c := k.call(p.scores()).beside(p)
 	early := c.frozen(a.Reps, a.Reps.Scale, a.Bias, a.Offsets, a.From, a.Draw.Seed, a.Draw.Pos)
 	s := c.scratch(4*heads*p.slabs*slabTeams, 4*heads*p.groups, 4*p.keyHeads*p.slabs)
 	y, top, seen := mat{s[0], int64(p.slabs * slabTeams)}, mat{s[1], int64(p.groups)}, s[2]
@@ -279,8 +318,19 @@ func (k *kernels) attendTeamsFused(a device.TeamsArgs, p teamsPlan) error {
 	return launch(c, "teams_attend", grid, p.attendShared(), &attend)
 }
 
-// scoreTeams launches teams_score, which leaves so many words a key head zero.
+// scores is the kernel that scores teams.
+func (p *teamsPlan) scores() string {
+	if p.wide {
+		return "teams_score_wide"
+	}
+	return "teams_score"
+}
+
+// scoreTeams launches it; it leaves so many words a key head zero.
 func (c *call) scoreTeams(a device.TeamsArgs, p teamsPlan, y, top mat, zero vec, words int, early int32) error {
+	if p.wide {
+		return c.scoreWide(a, p, y, top, zero, words, early)
+	}
 	c.as("ELEMENT", a.Q.DType).set("EIGHT", p.eight).set("DK", a.Q.Shape[2]).set("HEADS", p.group).set("SPLIT", p.split).set("SLOTS", p.slots)
 	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
 	args := teamsScoreArgs{
@@ -290,6 +340,17 @@ func (c *call) scoreTeams(a device.TeamsArgs, p teamsPlan, y, top mat, zero vec,
 	args.factor, args.step = c.factors(a.Reps)
 	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 32 * scoreWarps, Early: true}
 	return launch(c, "teams_score", grid, p.scoreShared(), &args)
+}
+
+func (c *call) scoreWide(a device.TeamsArgs, p teamsPlan, y, top mat, zero vec, words int, early int32) error {
+	c.as("ELEMENT", a.Q.DType).set("DK", a.Q.Shape[2]).set("HEADS", p.group).set("WARPGROUPS", wideGroups).set("STAGES", p.slots).set("PACE", widePace)
+	c.set("GROUP", p.perGroup).set("ROOM", p.scoreRoom).set("REPORT", given(a.Phi))
+	args := teamsWideArgs{
+		reps: c.boxes(a.Reps, 1, wideTeams, 64), query: c.boxes(a.Q, 1, wideHeads, 64), y: y, top: top, seen: zero, phi: c.cubeIf(a.Phi), bias: c.mat(a.Bias), offsets: c.mat(a.Offsets),
+		seed: c.vec(a.Draw.Seed), pos: c.vec(a.Draw.Pos), read: c.vec(a.Routed), teams: int32(a.Reps.Shape[1]), words: int32(words), layer: uint32(a.Draw.Layer), scale: a.Scale, early: early,
+	}
+	grid := driver.Grid{X: p.scoreBlocks, Y: p.keyHeads, Z: 1, Threads: 160*wideGroups + 32, Early: true}
+	return launch(c, "teams_score_wide", grid, p.scoreShared(), &args)
 }
 
 // cubeIf is cube for a tensor that may be nil.

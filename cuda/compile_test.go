@@ -115,7 +115,7 @@ func report(t target, p program) (string, error) {
 }
 
 // fast are the files whose kernels must keep everything in registers.
-var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "small_attend", "small_up", "small_down", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few", "teams_attend", "fetch"}
+var fast = []string{"moe", "absorb", "gemv", "gemv_int8", "gemv_int8_one", "experts_few_int8", "attend_decode", "attend_one", "small_attend", "small_up", "small_down", "attend_latent", "attend_merge", "attend_prefill_hopper", "experts_prefill", "nearest_double", "nearest_bf16", "spread_bf16", "divide_few", "teams_score_wide", "teams_attend", "fetch"}
 
 var (
 	entry  = regexp.MustCompile(`Compiling entry function '(\w+)'`)

@@ -13,7 +13,7 @@ import "blitzen/device"
 var onlyReads = map[string]bool{
 	"rope": true, "append": true, "rotate_append": true, "absorb": true,
 	"attend_few": true, "attend_many": true, "attend_decode": true, "attend_one": true, "attend_latent": true, "attend_merge": true,
-	"small_attend": true, "small_up": true, "small_down": true, "teams_score": true, "teams_attend": true, "teams_union": true,
+	"small_attend": true, "small_up": true, "small_down": true, "teams_score": true, "teams_score_wide": true, "teams_attend": true, "teams_union": true,
 }
 
 // frozen is 1 where no operation of the step being recorded can have written the

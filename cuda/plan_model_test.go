@@ -190,8 +190,8 @@ func TestStepsOfModelsArePlanned(t *testing.T) {
 		{config: "qwen2.5-7b", santapp: true, drawn: 32, has: "teams_score teams_attend rotate_append", lacks: "append rope"},
 		{config: "deepseek-v2-lite", most: smallMost, has: "absorb attend_latent attend_merge moe", lacks: "rotate_append head_linear router norm"},
 		{config: "deepseek-v2-lite", int8: true, has: "rotate_append attend_latent experts_few_int8", lacks: "append rope norm"},
-		{config: "deepseek-v2-lite", santapp: true, drawn: 32, has: "absorb teams_score teams_attend moe", lacks: "rotate_append router norm"},
-		{config: "deepseek-v2-lite", int8: true, santapp: true, drawn: 32, has: "teams_score teams_attend experts_few_int8", lacks: "append rope norm"},
+		{config: "deepseek-v2-lite", santapp: true, drawn: 32, has: "absorb teams_score_wide teams_attend moe", lacks: "rotate_append router norm"},
+		{config: "deepseek-v2-lite", int8: true, santapp: true, drawn: 32, has: "teams_score_wide teams_attend experts_few_int8", lacks: "append rope norm"},
 	} {
 		t.Run(c.name(), func(t *testing.T) {
 			files, err := c.files()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"blitzen/device"
@@ -108,6 +109,14 @@ func read[T device.Element](p *teamsProblem, t *device.Tensor) []T {
 		p.t.Fatal(err)
 	}
 	return values
+}
+
+// multiprocessors plans for so many, until the function that it returns is called.
+func (p *teamsProblem) multiprocessors(n int) (restore func()) {
+	card := &p.d.kernels.card
+	all := card.multiprocessors
+	card.multiprocessors = n
+	return func() { card.multiprocessors = all }
 }
 
 // quantize has representatives as F8; the fused kernels must take them, too.
@@ -231,6 +240,29 @@ func TestTeamsOutput(t *testing.T) {
 	}
 }
 
+// TestTeamsRing has the blocks of teams_score_wide score more than lies in shared memory
+// at once: the order of sums does not depend on how many blocks there are.
+func TestTeamsRing(t *testing.T) {
+	p := newTeamsProblem(t, 16, 1, 512, 3001, 31, 1)
+	p.args.Phi = p.tensor(device.F32, 1, p.heads, p.teams)
+	defer p.multiprocessors(p.d.kernels.card.multiprocessors)()
+	var scores []float32
+	var drawn []int32
+	for _, n := range []int{0, 24, 3, 1} {
+		if n > 0 {
+			p.multiprocessors(n)
+		}
+		p.attend()
+		phi, teams := read[float32](p, p.args.Phi), read[int32](p, p.args.Teams)
+		if scores == nil {
+			scores, drawn = phi, teams
+		}
+		if !slices.Equal(phi, scores) || !slices.Equal(teams, drawn) {
+			t.Errorf("%d multiprocessors: other scores or teams", n)
+		}
+	}
+}
+
 // TestTeamsUnbiased draws with 10,000 seeds: the means of Ẑ and of coordinates of
 // Û lie within 4.5 standard errors of the sums over all rows.
 func TestTeamsUnbiased(t *testing.T) { checkUnbiased(t, newTeamsProblem(t, 4, 2, 64, 200, 12, 0.5)) }
@@ -307,10 +339,17 @@ func TestTeamsReplays(t *testing.T) {
 // TestTeamsInARow records three layers of so many teams that a warp scores several slabs of them, and that blocks of a layer
 // score while the one before still reads: the bits of one operation after the other, every time.
 func TestTeamsInARow(t *testing.T) {
-	for _, f8 := range []bool{false, true} {
-		p := newTeamsProblem(t, 28, 4, 128, 9001, 31, 1)
-		if f8 {
+	for _, s := range []struct {
+		heads, keyHeads, dk int
+		f8                  bool
+		few                 bool // multiprocessors: more teams for each
+	}{{28, 4, 128, false, false}, {28, 4, 128, true, false}, {16, 1, 512, false, false}, {16, 1, 512, false, true}} {
+		p := newTeamsProblem(t, s.heads, s.keyHeads, s.dk, 9001, 31, 1)
+		if s.f8 {
 			p.quantize()
+		}
+		if s.few {
+			defer p.multiprocessors(60)()
 		}
 		var layers []device.TeamsArgs
 		var want [][]byte
@@ -352,7 +391,7 @@ func TestTeamsInARow(t *testing.T) {
 			}
 			for i, a := range layers {
 				if !bytes.Equal(p.bytes(a.Out), want[i]) {
-					t.Fatalf("F8 %v, replay %d: layer %d gave other bits", f8, replay, i)
+					t.Fatalf("%v, replay %d: layer %d gave other bits", s, replay, i)
 				}
 			}
 		}

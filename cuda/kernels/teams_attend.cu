@@ -138,7 +138,8 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	Selection &s = m.selected;
 	u32 *marks = (u32 *)((u8 *)&m + ROOM);
 	int kv = blockIdx.y, head = kv * a.group + blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, lane = threadIdx.x % LANES;
-	let_next_start(); // teams_score of a next layer asks for its slabs one by one; others ask for weights
+	if (DK <= 192) // teams_score of a next layer asks for its slabs one by one; others ask for weights
+		let_next_start();
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
 	cluster_arrive();
@@ -177,6 +178,8 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	bool drawn = draw(s, h, block, start, keep);
 	if (!drawn)
 		draw_any(s, h, s.spare, SPARE, marks, block);
+	if (DK > 192) // before, it would hold up what this kernel waits for
+		let_next_start();
 	int mine = (u32)(s.rows + CLUSTER - 1 - block) / CLUSTER;
 	auto ask = [&] { // for the first rounds
 #pragma unroll 1
