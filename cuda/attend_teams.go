@@ -232,6 +232,9 @@ func (p *teamsPlan) planAttend(heads, dk, dv, multiprocessors int) {
 		p.depth = 4
 	}
 	slot := chunks * attendThreads * 16
+	if lanes == 32 && p.prefix == 1 && dk%64 == 0 && dv%128 == 0 { // rows in one piece each
+		slot = attendThreads / lanes * 2 * dk
+	}
 	p.attendRing = (p.depth - 1) * slot
 	p.attendRoom += ceil(max(p.scratch, slot, leastRound), 128) * 128
 }

@@ -19,7 +19,7 @@
 #define PLAIN FEW_DRAWN
 #define SCORES (FEW_DRAWN ? 256 : MOST)
 #define CANDIDATES (FEW_DRAWN ? 256 : MOST <= 256 ? 1024 : 2048)
-#define REGS (DK > 256 ? 96 : 72)
+#define REGS (DK > 256 ? 112 : 72)
 #include "teams_rows.cuh"
 #if FEW_DRAWN
 #include "teams_few.cuh"

@@ -1,29 +1,37 @@
 #pragma once
 // How the blocks of teams_attend read rows: LANES threads a row, GROUPS rows a round, DEPTH rounds under way. Rows of 64 or
-// 128 columns, keys and values apart, are multiplied by the tensor cores (TILED, teams_tiles.cuh), others by the threads that
-// read them (teams_lanes.cuh).
+// 128 columns, keys and values apart, and wide ones of a latent, are multiplied by the tensor cores (TILED, teams_tiles.cuh),
+// others by the threads that read them (teams_lanes.cuh).
 #define LANES (DK <= 128 ? 8 : DK <= 192 ? 16 : 32)
 #define GROUPS (THREADS / LANES) // rows at a time
 #define K_CHUNKS ((DK / 8 + LANES - 1) / LANES)
 #define V_CHUNKS ((DV / 8 + LANES - 1) / LANES)
 #define CHUNKS (K_CHUNKS + (V_IN_K ? 0 : V_CHUNKS)) // of 16 bytes that a lane has of a row
-#define SLOT (CHUNKS * THREADS * 16)                // bytes of a round of rows
-#define TILED (!V_IN_K && (DK == 64 || DK == 128) && (DV == 64 || DV == 128))
+#define WIDE (V_IN_K && LANES == WARP && DK % 64 == 0 && DV % 128 == 0) // a row lies in one piece
+#define TILED (WIDE || !V_IN_K && (DK == 64 || DK == 128) && (DV == 64 || DV == 128))
+#define CHUNK_STEP ((WIDE ? WARP : THREADS) * 16) // bytes from one of a lane's chunks to the next
+#define SLOT (WIDE ? GROUPS * DK * 2 : CHUNKS * THREADS * 16) // bytes of a round of rows
+#define HELD (LANES == WARP ? 4 : 1) // rounds whose rows a warp multiplies together, if TILED
 #include "teams_select.cuh"
 
 #define LOW -3e38f
 static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS, "shape");
 
 // The sums that a block adds up, and how many threads share a column in that.
-#define SUMS (GROUPS > 32 ? 32 : GROUPS)
+#define SUMS (TILED ? WARPS : GROUPS > 32 ? 32 : GROUPS)
 #define PARTS (THREADS / DV > SUMS ? SUMS : THREADS / DV)
 #define SHARE (DV / CLUSTER)
 
-// A row's share of a lane in shared memory. For the tensor cores, lanes' shares change places by row, so that those of 8
-// rows lie in different banks; else no other thread touches it.
+// Row j of the 4 that a warp multiplies has its 16-byte pieces in other places, so that the 8 that an instruction reads lie in
+// different banks.
+__device__ inline int turn(int j) { return j % 2 + j / 2 % 2 * 4; }
+
+// A row's share of a lane in shared memory, the first chunk; if not TILED, no other thread touches it.
 __device__ inline uint4 *lane_chunk(u8 *ring, int slot, int i)
 {
-	int at = TILED ? threadIdx.x ^ threadIdx.x / LANES % 8 : threadIdx.x;
+	int row = WIDE ? slot : threadIdx.x / LANES, at = threadIdx.x ^ (TILED ? turn(row) : 0);
+	if (WIDE)
+		return (uint4 *)ring + (slot * GROUPS + warp_id()) * (DK / 8) + i * WARP + at % WARP;
 	return (uint4 *)ring + (slot * CHUNKS + i) * THREADS + at;
 }
 
@@ -60,16 +68,17 @@ __device__ inline bool fetch(u8 *ring, int slot, const Rows &r, const Selection 
 #pragma unroll
 		for (int c = 0; c < K_CHUNKS; c++)
 			if (has<DK>(c, lane))
-				copy16(to + c * THREADS * 16, k + c * LANES * 16);
+				copy16(to + c * CHUNK_STEP, k + c * LANES * 16);
 		if (!V_IN_K)
 #pragma unroll
 			for (int c = 0; c < V_CHUNKS; c++)
 				if (has<DV>(c, lane))
 					copy16(to + (K_CHUNKS + c) * THREADS * 16, v + c * LANES * 16);
-	} else if (TILED && at - lane_id() / LANES < r.listed) {
+	} else if (TILED && at - lane_id() / LANES - slot % HELD * GROUPS < r.listed) {
 #pragma unroll
 		for (int c = 0; c < V_CHUNKS; c++)
-			*lane_chunk(ring, slot, K_CHUNKS + c) = make_uint4(0, 0, 0, 0);
+			if (has<DV>(c, lane))
+				*lane_chunk(ring, slot, (V_IN_K ? 0 : K_CHUNKS) + c) = make_uint4(0, 0, 0, 0);
 	}
 	copy_end();
 	return true;
