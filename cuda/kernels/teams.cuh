@@ -1,5 +1,5 @@
 #pragma once
-// What the two kernels of AttendTeams share. They run once a layer and step, so that fetching instructions is a good
+// What the kernels of AttendTeams share. They run once a layer and step, so that fetching instructions is a good
 // part of their time: loops stay rolled and functions short where that costs little.
 #include "philox.cuh"
 #include "teams_ptx.cuh"

@@ -10,7 +10,6 @@
 // teams there are. q: ELEMENT (bf16 or half), reps the same, or with EIGHT f8 in multiples of
 // factor[kv · step]. Products by tensor cores, sums in float32 in an order that depends on DK alone.
 #include "hopper.cuh"
-#include "teams.cuh"
 #include "teams_f8.cuh"
 
 struct Args {
@@ -48,6 +47,7 @@ struct Args {
 #define SLOT (PANELS * SLAB * 128)     // bytes
 #define Q_PITCH (DK * 2 + 64) // rows g and g + 1 use different halves of the banks
 static_assert(ROW % 64 == 0 && DK % 32 == 0 && WARPS % SPLIT == 0 && (SPLIT == 1 || SHARES % SPLIT == 0 || SHARES < SPLIT), "shape");
+#include "teams_scores.cuh"
 
 struct Memory {
 	u64 full[STRANDS][SLOTS], query; // barriers: a slab is there; the query is
@@ -59,24 +59,15 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
 
-// The head of a lane in a share.
-__device__ inline int head_of(int share) { return share / 2 * 8 + lane_id() % 4 * 2 + share % 2; }
-
-// A lane finishes teams 4g … 4g+3 of a slab for one head of each of its shares; g = lane / 4.
-__device__ inline void perturb(float (&noise)[OWN][4], const Args &a, int kv, int slab, int part, u32 pos, u32 seed0, u32 seed1)
-{
-	u32 heads[OWN];
-	Words w[OWN];
-#pragma unroll
-	for (int n = 0; n < OWN; n++)
-		heads[n] = kv * HEADS + head_of(n * SPLIT + part);
-	philox_abreast<OWN>(w, slab * 8 + lane_id() / 4, heads, a.layer, pos, seed0, seed1);
-#pragma unroll
-	for (int n = 0; n < OWN; n++)
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			noise[n][i] = gumbel_fast(w[n].at[i]);
-}
+// A lane's heads: one of each of the OWN shares that its warp finishes.
+struct Heads {
+	int part; // of the warps that share a slab
+	__device__ int operator()(int n) const
+	{
+		int share = n * SPLIT + part;
+		return share / 2 * 8 + lane_id() % 4 * 2 + share % 2;
+	}
+};
 
 KERNEL __maxnreg__(REGS) teams_score(PARAM)
 {
@@ -86,6 +77,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	int strand = warp_id() / SPLIT, part = warp_id() % SPLIT;
 	int kv = blockIdx.y, slabs = (a.teams + SLAB - 1) / SLAB;
 	int slab = strand * gridDim.x + blockIdx.x, stride = STRANDS * gridDim.x;
+	Heads head_of{part};
 	bool feeds = warp_id() == WARPS - 1;
 	u8 *ring = shared + strand * SLOTS * SLOT;
 	u64 *full = m.full[strand];
@@ -170,7 +162,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	for (int slot = 0; slab < slabs; slab += stride) {
 		float noise[OWN][4];
 		if (finishes)
-			perturb(noise, a, kv, slab, part, pos, seed0, seed1);
+			perturb(noise, a, head_of, kv, slab, pos, seed0, seed1);
 		if (!begun) {
 			begin();
 			begun = true;
@@ -265,30 +257,9 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 		}
 		float y[OWN][4], top[OWN];
 #pragma unroll
-		for (int n = 0; n < OWN; n++) {
-			int h = head_of(n * SPLIT + part), head = kv * HEADS + h;
-#pragma unroll
-			for (int i = 0; i < 4; i++) // a maximum with −Inf is never NaN
-				y[n][i] = fmaxf(scale * own[n][i] + (add[i] + noise[n][i]), -INF);
-			if (h < HEADS)
-				*(float4 *)(a.y.row(head) + slab * SLAB + 4 * g) = make_float4(y[n][0], y[n][1], y[n][2], y[n][3]);
-			top[n] = fmaxf(fmaxf(y[n][0], y[n][1]), fmaxf(y[n][2], y[n][3]));
-			if (REPORT && h < HEADS)
-				for (int i = 0; i < 4; i++)
-					if (slab * SLAB + 4 * g + i < a.teams)
-						a.phi.row(0, head)[slab * SLAB + 4 * g + i] = fmaxf(scale * own[n][i] + add[i], -INF);
-		}
-#if GROUP > 0
-#pragma unroll
-		for (int step = 4; step < GROUP; step *= 2)
-#pragma unroll
-			for (int n = 0; n < OWN; n++)
-				top[n] = fmaxf(top[n], __shfl_xor_sync(~0u, top[n], step));
-#pragma unroll
 		for (int n = 0; n < OWN; n++)
-			if (g % (GROUP / 4) == 0 && head_of(n * SPLIT + part) < HEADS)
-				a.top.row(kv * HEADS + head_of(n * SPLIT + part))[slab * (SLAB / GROUP) + g / (GROUP / 4)] = top[n];
-#endif
+			top[n] = write_scores(y[n], a, own[n], scale, add, noise[n], kv, slab, head_of(n));
+		write_tops(a, top, head_of, kv, slab);
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			there += add[i] != -INF && c == 0;
@@ -299,12 +270,6 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 #pragma unroll 1
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += gridDim.x * blockDim.x)
 		a.seen[kv * a.words + i] = 0;
-	if (!a.read)
-		return;
-	there = part == 0 ? __reduce_add_sync(~0u, there) : 0;
-	if (lane == 0) { // the last warp adds the block's
-		u32 before = atomicAdd(&m.routed, 1u << 24 | there);
-		if (before >> 24 == WARPS - 1)
-			atomicAdd(a.read, (u64)((before & 0xffffff) + there));
-	}
+	if (a.read)
+		add_teams(a.read, m.routed, there, part);
 }

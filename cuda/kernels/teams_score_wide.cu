@@ -4,9 +4,9 @@
 // has a warp that copies them, in panels of 64 columns, to a ring of STAGES: a panel is asked for when the one STAGES before
 // it has been multiplied. Another warp brings the query, which would wait behind what these have asked for: so up to then no
 // more than PACE panels of a ring are under way. Shared: the rings, then struct Memory.
-// Arguments and results are those of teams_score. Sums in float32 in an order that depends on DK alone.
+// Arguments and results are those of teams_score, but that reps are of the type of q, never f8. Sums in float32 in an order
+// that depends on DK alone.
 #include "hopper.cuh"
-#include "teams.cuh"
 
 struct Args {
 	TensorMap reps, query; // boxes of TALL teams; of 16 heads
@@ -31,7 +31,9 @@ struct Args {
 #define WARPS (4 * WARPGROUPS)             // that multiply
 #define THREADS (WARPS * WARP)
 #define ALL (THREADS + (WARPGROUPS + 1) * WARP)
+#define OWN 2                              // heads whose scores a lane writes
 static_assert(DK % 64 == 0 && HEADS <= 16 && STAGES <= WARP && STAGES >= 2 * TOGETHER, "shape");
+#include "teams_scores.cuh"
 
 struct Memory {
 	u8 query[PANELS][16 * 128];
@@ -41,6 +43,11 @@ struct Memory {
 	u32 routed;         // teams, and in the upper byte warps that are through
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
+
+// A lane's heads: the other warp of a pair, which has the same teams, has the heads between.
+struct Heads {
+	__device__ int operator()(int n) const { return n * 8 + lane_id() % 4 * 2 + warp_id() % 2; }
+};
 
 // d [64, 16] of a warpgroup, lane 4g + c of a warp as in hopper.cuh. b [16, 16] lies as a does.
 template <class T> __device__ inline void product16(float (&d)[8], u64 a, u64 b, int add);
@@ -168,9 +175,7 @@ __device__ inline void multiply(float (&sum)[8], Place &x, Memory &m)
 	release(x, (PANELS - 1) % TOGETHER + 1);
 }
 
-// A lane finishes teams 4g … 4g + 3 of a slab of 32 for two heads, g = lane / 4; the other warp of the pair has the others.
-__device__ inline int head_of(int i) { return i * 8 + lane_id() % 4 * 2 + warp_id() % 2; }
-
+// The biases of a lane's teams of a slab; −Inf past the last team.
 __device__ inline float4 look_up(const Args &a, int kv, int slab)
 {
 	int team = slab * SLAB + lane_id() / 4 * 4;
@@ -182,51 +187,19 @@ __device__ inline float4 look_up(const Args &a, int kv, int slab)
 	return make_float4(x[0], x[1], x[2], x[3]);
 }
 
-__device__ inline void perturb(float (&noise)[2][4], const Args &a, int kv, int slab, u32 pos, u32 seed0, u32 seed1)
-{
-	u32 heads[2] = {(u32)(kv * HEADS + head_of(0)), (u32)(kv * HEADS + head_of(1))};
-	Words w[2];
-	philox_abreast<2>(w, slab * (SLAB / 4) + lane_id() / 4, heads, a.layer, pos, seed0, seed1);
-#pragma unroll
-	for (int n = 0; n < 2; n++)
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			noise[n][i] = gumbel_fast(w[n].at[i]);
-}
-
 // Writes the scores of a slab, of which sums has those without bias and noise.
-__device__ inline void finish(const Args &a, const float (*sums)[SLAB + 4], const float (&noise)[2][4], const float (&add)[4],
+__device__ inline void finish(const Args &a, const float (*sums)[SLAB + 4], const float (&noise)[OWN][4], const float (&add)[4],
 	int kv, int slab)
 {
-	int g = lane_id() / 4, first = slab * SLAB + 4 * g;
-	float top[2];
+	float y[4], top[OWN];
 #pragma unroll
-	for (int n = 0; n < 2; n++) {
-		int h = head_of(n), head = kv * HEADS + h;
-		float4 sum4 = *(const float4 *)&sums[h][4 * g];
-		float sum[4] = {sum4.x, sum4.y, sum4.z, sum4.w}, y[4];
-#pragma unroll
-		for (int i = 0; i < 4; i++) // a maximum with −Inf is never NaN
-			y[i] = fmaxf(a.scale * sum[i] + (add[i] + noise[n][i]), -INF);
-		if (h < HEADS)
-			*(float4 *)(a.y.row(head) + first) = make_float4(y[0], y[1], y[2], y[3]);
-		top[n] = fmaxf(fmaxf(y[0], y[1]), fmaxf(y[2], y[3]));
-		if (REPORT && h < HEADS)
-			for (int i = 0; i < 4; i++)
-				if (first + i < a.teams)
-					a.phi.row(0, head)[first + i] = fmaxf(a.scale * sum[i] + add[i], -INF);
+	for (int n = 0; n < OWN; n++) {
+		int h = Heads{}(n);
+		float4 sum4 = *(const float4 *)&sums[h][lane_id() / 4 * 4];
+		float sum[4] = {sum4.x, sum4.y, sum4.z, sum4.w};
+		top[n] = write_scores(y, a, sum, a.scale, add, noise[n], kv, slab, h);
 	}
-#if GROUP > 0
-#pragma unroll
-	for (int step = 4; step < GROUP; step *= 2)
-#pragma unroll
-		for (int n = 0; n < 2; n++)
-			top[n] = fmaxf(top[n], __shfl_xor_sync(~0u, top[n], step));
-#pragma unroll
-	for (int n = 0; n < 2; n++)
-		if (g % (GROUP / 4) == 0 && head_of(n) < HEADS)
-			a.top.row(kv * HEADS + head_of(n))[slab * (SLAB / GROUP) + g / (GROUP / 4)] = top[n];
-#endif
+	write_tops(a, top, Heads{}, kv, slab);
 }
 
 KERNEL __maxnreg__(96) teams_score_wide(PARAM)
@@ -256,9 +229,9 @@ KERNEL __maxnreg__(96) teams_score_wide(PARAM)
 #pragma unroll 1
 	for (int n = group; run_of(n) < runs; n += WARPGROUPS) {
 		int slab = 2 * run_of(n) + pair % 2;
-		float noise[2][4], add[4] = {bias.x, bias.y, bias.z, bias.w}, sum[8];
+		float noise[OWN][4], add[4] = {bias.x, bias.y, bias.z, bias.w}, sum[8];
 		bias = look_up(a, kv, 2 * run_of(n + WARPGROUPS) + pair % 2);
-		perturb(noise, a, kv, slab, pos, seed0, seed1);
+		perturb(noise, a, Heads{}, kv, slab, pos, seed0, seed1);
 		if (!begun)
 			begin();
 		multiply(sum, place, m);
@@ -279,12 +252,6 @@ KERNEL __maxnreg__(96) teams_score_wide(PARAM)
 #pragma unroll 1
 	for (int i = blockIdx.x * THREADS + threadIdx.x; i < a.words; i += gridDim.x * THREADS)
 		a.seen[kv * a.words + i] = 0;
-	if (!a.read)
-		return;
-	there = half == 0 ? __reduce_add_sync(~0u, there) : 0;
-	if (lane_id() == 0) { // the last warp adds the block's
-		u32 before = atomicAdd(&m.routed, 1u << 24 | there);
-		if (before >> 24 == WARPS - 1)
-			atomicAdd(a.read, (u64)((before & 0xffffff) + there));
-	}
+	if (a.read)
+		add_teams(a.read, m.routed, there, half);
 }
