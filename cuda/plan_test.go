@@ -262,3 +262,21 @@ func TestTeamsFitTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestTeamsWideBlocks has teams_score_wide in blocks where attention leaves it no multiprocessors of its own, too.
+func TestTeamsWideBlocks(t *testing.T) {
+	p := newPlanner(90)
+	for _, c := range []struct{ multiprocessors, heads, keyHeads, teams, want int }{
+		{132, 16, 1, 100, 2}, {132, 16, 1, 8000, 68}, {132, 16, 1, 32000, 132}, // representatives fit beside attention, or not
+		{132, 132, 12, 100, 2}, {132, 256, 16, 100, 2}, {8, 16, 1, 100, 2},
+	} {
+		p.kernels.card.multiprocessors = c.multiprocessors
+		plan, ok := p.kernels.planTeams(device.TeamsArgs{
+			Q: p.tensor(device.BF16, 1, c.heads, 576), K: p.tensor(device.BF16, c.keyHeads, 4*c.teams, 576), V: p.tensor(device.BF16, c.keyHeads, 4*c.teams, 512),
+			Reps: p.tensor(device.BF16, c.keyHeads, c.teams, 576), Drawn: 31,
+		})
+		if !ok || !plan.wide || plan.scoreBlocks != c.want {
+			t.Errorf("%+v: planned %v, wide %v, %d blocks", c, ok, plan.wide, plan.scoreBlocks)
+		}
+	}
+}

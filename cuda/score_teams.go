@@ -57,9 +57,9 @@ func (p *teamsPlan) forWide(dk, capability int) bool {
 // there is room for all representatives at once.
 func (p *teamsPlan) planWide(heads, dk, multiprocessors int) {
 	panels, runs := dk/64, ceil(p.slabs*slabTeams, wideTeams)
-	each := func(blocks int) int { return ceil(runs, max(blocks, 1)*wideGroups) * panels } // of a warpgroup
+	each := func(blocks int) int { return ceil(runs, blocks*wideGroups) * panels } // of a warpgroup
 	p.scoreBlocks = max(1, min(multiprocessors/p.keyHeads, runs))
-	if beside := (multiprocessors - heads*p.cluster) / p.keyHeads; each(beside) <= wideStages {
+	if beside := (multiprocessors - heads*p.cluster) / p.keyHeads; beside > 0 && each(beside) <= wideStages {
 		p.scoreBlocks = min(beside, runs)
 	}
 	p.slots = min(wideStages, each(p.scoreBlocks))
