@@ -151,7 +151,7 @@ func (s *Session) collect(p pending) (Token, error) {
 		}
 	}
 	if id[0] < 0 {
-		return Token{}, fmt.Errorf("the logits at position %d are not finite: the checkpoint is damaged or its numbers overflow", len(s.tokens)-1)
+		return Token{}, fmt.Errorf("the logits at position %d are not finite: %w", len(s.tokens)-1, device.ErrNotFinite)
 	}
 	s.last = counts
 	return t, nil

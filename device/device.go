@@ -9,6 +9,12 @@
 // replayed.
 package device
 
+import "errors"
+
+// ErrNotFinite is what can be said of numbers that are NaN or infinite where they are met. Whoever has the checkpoint at hand can
+// say more.
+var ErrNotFinite = errors.New("the checkpoint is damaged or its numbers overflow")
+
 // Device owns memory and executes operations in the order they are given. Its
 // methods are for one goroutine at a time.
 type Device interface {

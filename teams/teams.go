@@ -217,7 +217,7 @@ func (t *Teams) count(x device.RowSets, count *device.Tensor) error {
 	}
 	for h, n := range teams {
 		if n < 0 {
-			return fmt.Errorf("%s: row %d is not finite: the checkpoint is damaged or its numbers overflow", x.Name(h), -1-n)
+			return fmt.Errorf("%s: row %d is not finite: %w", x.Name(h), -1-n, device.ErrNotFinite)
 		}
 		t.Count = append(t.Count, int(n))
 	}

@@ -46,7 +46,7 @@ those bytes over the time, in percent of what large copies on the device read an
 	return cmd
 }
 
-func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
+func (b *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if !slices.Contains(benchFormats, b.output) {
 		return usagef("-o %q: want md, json, jsonl or csv", b.output)
 	}
@@ -64,7 +64,7 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer o.end(&err)
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.each()...)
 	return b.runModel(cmd, o, visits)
 }

@@ -45,7 +45,7 @@ func (w stoppableWatch) Start() error {
 	return w.Stopwatch.Start()
 }
 
-func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
+func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) {
 	rows, drawn, err := b.operatorFlags.check(defaultRows)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer o.end(&err)
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.as("santapp"))
 	r := &operatorBench{benchFlags: b, opened: o, cmd: cmd}
 	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {

@@ -60,7 +60,7 @@ func newCompareCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
+func (c *compareFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := c.check(cmd.Flags()); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer m.opened.Close()
+	defer m.opened.end(&err)
 	result, err := m.run()
 	if err != nil {
 		if c.report != "" && result != nil {

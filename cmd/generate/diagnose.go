@@ -59,7 +59,7 @@ type diagnosis struct {
 	diagnostics.Task
 }
 
-func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
+func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer o.end(&err)
 	if err := o.needTokenizer(); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ type evaluation struct {
 	left atomic.Int64 // answers that are missing, for onInterrupt
 }
 
-func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
+func (e *evaluateFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if e.merge {
 		return e.mergeFiles(cmd, args)
 	}
@@ -99,7 +99,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer o.end(&err)
 	if err := o.needTokenizer(); err != nil {
 		return err
 	}

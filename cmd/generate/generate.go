@@ -82,7 +82,7 @@ func aliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
+func (g *generateFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := g.check(cmd.Flags()); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (g *generateFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer o.end(&err)
 	r := &generation{generateFlags: g, cmd: cmd, opened: o, report: newReport(o)}
 	r.report.Timings.LoadMS = milliseconds(time.Since(start))
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), g.attentionFlags)

@@ -123,6 +123,25 @@ func TestEndlessInputs(t *testing.T) {
 	}
 }
 
+// One number of a checkpoint that is NaN is found when the logits are.
+func TestNumberNotFinite(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(tiny+"qwen2_tied_gqa")); err != nil {
+		t.Fatal(err)
+	}
+	file := read(t, dir+"/model.safetensors")
+	write(t, dir+"/model.safetensors", file[:len(file)-2]+"\xc0\x7f") // of the last tensor, a BF16
+	const want = "are not finite: the checkpoint is damaged or its numbers overflow; weights: DIR/model.safetensors holds tensor model.norm.weight [112], whose number 111 is not finite: download that file again"
+	for _, args := range [][]string{
+		{dir, "--prompt-ids", "1,2,3", "-n", "2"},
+		{"compare", dir, "--prompt-ids", "1,2,3,4,5,6,7,8", "-n", "2", "--budget", "4"},
+	} {
+		if o := generate(t, "", args...); o.code != 1 || !strings.Contains(strings.ReplaceAll(o.errors, dir, "DIR"), want) {
+			t.Errorf("%q: exit code %d, %s, want %s", args, o.code, o.errors, want)
+		}
+	}
+}
+
 func TestEmptyName(t *testing.T) {
 	for _, args := range [][]string{{"", "-p", "x"}, {"inspect", ""}, {"bench", ""}} {
 		refused(t, generate(t, "", args...), 2, "", "the name of the model is empty: want a folder, or org/name in the Hugging Face cache")

@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	"blitzen/decode"
+	"blitzen/device"
 	"blitzen/tokenizer"
+	"blitzen/weights"
 
 	"github.com/spf13/pflag"
 )
@@ -190,6 +192,16 @@ func (o *opened) needTokenizer() error {
 		return fmt.Errorf("%s has no tokenizer.json: download it with the checkpoint", o.Dir)
 	}
 	return nil
+}
+
+// end closes what is open. To an error about numbers that are not finite it adds the tensor that holds some.
+func (o *opened) end(err *error) {
+	if ck, ok := o.Checkpoint.(*weights.Checkpoint); ok && errors.Is(*err, device.ErrNotFinite) {
+		if bad := ck.NotFinite(); bad != nil {
+			*err = fmt.Errorf("%w; %w", *err, bad)
+		}
+	}
+	o.Close()
 }
 
 func (o *opened) Close() {

@@ -135,7 +135,7 @@ func (f *fit) run(ctx context.Context, labels *device.Tensor) error {
 func (f *fit) finite(sums []float32) error {
 	for h, v := range sums {
 		if v-v != 0 {
-			return fmt.Errorf("%s: squared distances sum to %v: the checkpoint is damaged or its numbers overflow", f.x.Name(h), v)
+			return fmt.Errorf("%s: squared distances sum to %v: %w", f.x.Name(h), v, device.ErrNotFinite)
 		}
 	}
 	return nil
