@@ -1,5 +1,5 @@
 // The second half of AttendTeams for one token: draws K teams of every query head by the perturbed scores that
-// teams_score left, corrects for the chance of each, and attends to their rows and to the exact suffix.
+// teams_score or teams_score_wide left, corrects for the chance of each, and attends to their rows and to the exact suffix.
 // Grid: (CLUSTER blocks a query head of a key head, key heads), 512 threads, in clusters. Every block of a cluster
 // selects by itself and reads every CLUSTER-th of the rows (teams_rows.cuh). The blocks send each other their sums; each
 // finishes a share of the columns. Shared: the rows under way, the last round of which lies in struct Memory, where a block
@@ -8,9 +8,9 @@
 // the teams that do are looked at. Few drawn (SETS): 4 lanes rank a candidate by counting (teams_few.cuh); where
 // teams are few (QUADS), every score is looked at, else those of groups that reach the border. More: histograms
 // (teams_bins.cuh). Where either finds too many teams too close together: teams_any.cuh.
-// q [1, heads, DK]; k, v [key heads, capacity, DK or DV], ELEMENT (bf16 or half); V_IN_K: v is the first columns of k; offsets [key heads,
-// teams + 1]; out [1, heads, DV]; teams, logc [1, heads, K], with REPORT; y, top, seen as teams_score leaves them;
-// rows and suffix, if there are any, grow by the rows read: drawn ones once a key head.
+// q [1, heads, DK]; k, v [key heads, capacity, DK or DV], ELEMENT (bf16 or half); V_IN_K: v is the first columns of k;
+// offsets [key heads, teams + 1]; out [1, heads, DV]; teams, logc [1, heads, K], with REPORT; y, top, seen as teams_score
+// leaves them; rows and suffix, if there are any, grow by the rows read: drawn ones once a key head.
 // Sums in float32, in an order that depends on the drawn teams and the suffix alone.
 // Source: SANTA++, Eq. 4, 7; Gumbel-top-k, Kool et al. (2019).
 #define WARPS 16
@@ -20,6 +20,9 @@
 #define SCORES (FEW_DRAWN ? 256 : MOST)
 #define CANDIDATES (FEW_DRAWN ? 256 : MOST <= 256 ? 1024 : 2048)
 #define REGS (DK > 256 ? 112 : 72)
+// The next kernel is let in at once: teams_score of a next layer asks for its slabs one by one, others for weights. With wider
+// keys it would then hold up what this kernel waits for.
+#define NEXT_AT_ONCE (DK <= 192)
 #include "teams_rows.cuh"
 #if FEW_DRAWN
 #include "teams_few.cuh"
@@ -138,7 +141,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	Selection &s = m.selected;
 	u32 *marks = (u32 *)((u8 *)&m + ROOM);
 	int kv = blockIdx.y, head = kv * a.group + blockIdx.x / CLUSTER, block = blockIdx.x % CLUSTER, lane = threadIdx.x % LANES;
-	if (DK <= 192) // teams_score of a next layer asks for its slabs one by one; others ask for weights
+	if (NEXT_AT_ONCE)
 		let_next_start();
 	if (threadIdx.x == 0)
 		inbox_open(&m.inbox, CLUSTER * (PARTS * SHARE + 2) * 4);
@@ -178,7 +181,7 @@ KERNEL __maxnreg__(REGS) teams_attend(PARAM)
 	bool drawn = draw(s, h, block, start, keep);
 	if (!drawn)
 		draw_any(s, h, s.spare, SPARE, marks, block);
-	if (DK > 192) // before, it would hold up what this kernel waits for
+	if (!NEXT_AT_ONCE)
 		let_next_start();
 	int mine = (u32)(s.rows + CLUSTER - 1 - block) / CLUSTER;
 	auto ask = [&] { // for the first rounds

@@ -26,7 +26,8 @@ static_assert(DK % 8 == 0 && DV % 8 == 0 && DV % CLUSTER == 0 && DV <= THREADS, 
 // different banks.
 __device__ inline int turn(int j) { return j % 2 + j / 2 % 2 * 4; }
 
-// A row's share of a lane in shared memory, the first chunk; if not TILED, no other thread touches it.
+// Where the i-th chunk of a lane's share of a row lies, in a slot of the ring; if not TILED, no other thread touches it. WIDE:
+// of the 4 rows that a warp multiplies, the slot has one; else it has all.
 __device__ inline uint4 *lane_chunk(u8 *ring, int slot, int i)
 {
 	int row = WIDE ? slot : threadIdx.x / LANES, at = threadIdx.x ^ (TILED ? turn(row) : 0);
@@ -55,8 +56,9 @@ struct Rows {
 // ln c / ln 2 of a drawn team.
 __device__ inline float less(const Selection &m, int which) { return PLAIN ? log2_chance(m, m.less[which]) : m.less[which]; }
 
-// A round's row of this group of threads, if it is of the suffix or of the list, as asked; tells whether it was. Where a warp
-// has rows, values that are not there are zero for the tensor cores: no weight undoes NaN.
+// Asks for a round's row of this group of threads, if it is of the suffix or of the list, as asked; tells whether it was. Where
+// a warp has any of the rows that it multiplies together, values of those that are not there are zero for the tensor cores: no
+// weight undoes NaN.
 __device__ inline bool fetch(u8 *ring, int slot, const Rows &r, const Selection &m, int round, bool suffix, bool list)
 {
 	int lane = threadIdx.x % LANES, at = round * GROUPS + threadIdx.x / LANES - r.suffix; // in the list

@@ -5,10 +5,10 @@
 // brings a slab, in panels of 64 columns, SLOTS slabs ahead, and threads its biases; shared: those of all strands, then
 // struct Memory.
 // q [1, heads, DK]; reps [key heads, teams, DK]; bias [key heads, teams]; offsets [key heads, teams + 1].
-// y [heads, slabs · 32], top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
-// for the kernel behind; phi, with REPORT, [1, heads, teams]: scores without noise; read, if there is one, grows by the
-// teams there are. q: ELEMENT (bf16 or half), reps the same, or with EIGHT f8 in multiples of
-// factor[kv · step]. Products by tensor cores, sums in float32 in an order that depends on DK alone.
+// y [heads, slabs · 32]; top [heads, groups], with GROUP: the largest y of GROUP teams; seen [key heads, words]: zeroed
+// for the kernel behind; phi [1, heads, teams], with REPORT: scores without noise; read, if there is one, grows by the
+// teams there are. q: ELEMENT (bf16 or half), reps the same, or with EIGHT f8 in multiples of factor[kv · step]. Products
+// by tensor cores, sums in float32 in an order that depends on DK alone.
 #include "hopper.cuh"
 #include "teams_f8.cuh"
 

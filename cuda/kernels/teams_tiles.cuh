@@ -4,13 +4,13 @@
 // count. Of a product, lane 4g + t of a warp has the numbers (g, 2t), (g, 2t + 1), (g + 8, 2t) and (g + 8, 2t + 1).
 #include "tensor.cuh"
 
-#define STEPS (DK / 64) // products with keys
-#define TILES (DV / 64) // products with values
-#define CHAINS (STEPS > 2 ? 3 : 1) // of products that wait for each other
-#define APART (WIDE ? 128 : THREADS * 16) // bytes from 64 columns to the next
-#define OF_ROUND (WARP / LANES) // rows that a warp has of a round
-#define ACCUMULATORS (WIDE ? TILES / 2 : TILES)
-#define PITCH (DV / 4 * 5)
+#define STEPS (DK / 64)                         // products with keys
+#define TILES (DV / 64)                         // products with values
+#define CHAINS (STEPS > 2 ? 3 : 1)              // of products with keys, each of which waits for the one before
+#define APART (WIDE ? 128 : THREADS * 16)       // bytes from 64 columns of a row to the next
+#define OF_ROUND (WARP / LANES)                 // rows that a warp has of a round
+#define ACCUMULATORS (WIDE ? TILES / 2 : TILES) // for products with values, see Sum
+#define PITCH (DV / 4 * 5)                      // numbers of a sum in shared memory, see place_of
 static_assert(OF_ROUND * HELD == 4 && DEPTH % HELD == 0 && SUMS == WARPS && SUMS * PITCH * 4 <= (DEPTH - 1) * SLOT, "shape");
 
 // A weighted sum of values; weights are exp2(score − top), and sum is of those of rows g % 4. A weight is two numbers of
@@ -123,6 +123,7 @@ __device__ inline void attend(Sum &x, const Query &q, u8 *ring, const Rows &r, c
 			}
 			__syncwarp();
 		}
+		// Rounds that are not there are groups of copies, too, where copy_wait counts on them.
 #pragma unroll 1
 		for (int i = 0; i < HELD && (DEPTH > HELD || round + DEPTH < rounds); i++)
 			fetch(ring, slot + i, r, m, round + i + DEPTH, true, true);
