@@ -129,6 +129,9 @@ func (r *operatorBench) logf(format string, args ...any) {
 
 // measure makes cache rows of a prompt and times what the flags ask for.
 func (r *operatorBench) measure(rows int, drawn []int) error {
+	if _, err := r.layers(rows); err != nil { // a prompt of a model takes a while to read
+		return err
+	}
 	tokens := min(rows, r.Config.MaxPositions-1)
 	r.logf("%s: reading a prompt of %s", count(rows, "row"), count(tokens, "token"))
 	s, err := r.prompt(tokens)
@@ -187,8 +190,7 @@ func (r *operatorBench) elements() device.DType {
 	return r.Device.DType()
 }
 
-// operator makes the work: for --protocol graph as many layers as no cache
-// holds, or as fit.
+// operator makes the work.
 func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operator, error) {
 	flags := r.as("santapp")
 	teams, err := flags.santapp()
@@ -196,22 +198,37 @@ func (r *operatorBench) operator(source *bench.Source, rows int) (*bench.Operato
 		return nil, err
 	}
 	teams.Seed = flags.seed
+	layers, err := r.layers(rows)
+	if err != nil {
+		return nil, err
+	}
 	cfg := bench.OperatorConfig{Shape: r.shape, Rows: rows, Suffix: r.suffix, First: r.firstLayer, Teams: teams, DType: r.elements()}
-	layers := 1
-	if !r.stages && r.protocol == protocolGraph {
-		perRow := float64(r.shape.KeyHeads * r.shape.KeyDim * r.elements().Size())
-		layers = bench.LayersPast(float64(rows) * perRow * float64(teams.Representatives) / float64(teams.ParentSize))
-		each := int64(float64(rows+r.suffix) * perRow * 2.5) // keys, values, representatives
-		if free, _ := r.Device.Space(); free > 0 && int64(layers)*each > free-free/4 {
-			if layers = int((free - free/4) / each); layers < 2 {
-				return nil, fmt.Errorf("two layers of %d rows take %s, and %s are free on %s: give fewer --rows", rows, mebibytes(2*each), mebibytes(free), r.Device.Name())
-			}
-		}
-	} else if r.protocol == protocolPaper {
+	if r.protocol == protocolPaper {
 		cfg.Suffix = 0
 	}
 	r.logf("%s: building teams and the caches of %s", count(rows, "row"), count(layers, "layer"))
 	return source.Operator(r.cmd.Context(), cfg, layers)
+}
+
+// layers is how many layers the work has: for --protocol graph as many as no cache
+// holds, or as fit, two at least.
+func (r *operatorBench) layers(rows int) (int, error) {
+	if r.stages || r.protocol != protocolGraph {
+		return 1, nil
+	}
+	teams, err := r.as("santapp").santapp()
+	if err != nil {
+		return 0, err
+	}
+	perRow := float64(r.shape.KeyHeads * r.shape.KeyDim * r.elements().Size())
+	layers := bench.LayersPast(float64(rows) * perRow * float64(teams.Representatives) / float64(teams.ParentSize))
+	each := int64(float64(rows+r.suffix) * perRow * 2.5) // keys, values, representatives
+	if free, _ := r.Device.Space(); free > 0 && int64(layers)*each > free-free/4 {
+		if layers = int((free - free/4) / each); layers < 2 {
+			return 0, fmt.Errorf("two layers of %d rows take %s, and %s are free on %s: give fewer --rows", rows, mebibytes(2*each), mebibytes(free), r.Device.Name())
+		}
+	}
+	return layers, nil
 }
 
 // evicted has the device read so many bytes and write as many.

@@ -142,6 +142,14 @@ func TestNumberNotFinite(t *testing.T) {
 	}
 }
 
+// What has no room is refused before a prompt is read.
+func TestRowsWithoutRoom(t *testing.T) {
+	o := generate(t, "", "bench", "--attention-op", "--rows", "16777216", "--heads", "64/64", "--dim", "256", needle)
+	if o.code != 1 || !strings.Contains(o.errors, "two layers of 16777216 rows take 5242900.0 MiB") || !strings.Contains(o.errors, "give fewer --rows") || strings.Contains(o.errors, "reading") {
+		t.Errorf("exit code %d, %s", o.code, o.errors)
+	}
+}
+
 func TestEmptyName(t *testing.T) {
 	for _, args := range [][]string{{"", "-p", "x"}, {"inspect", ""}, {"bench", ""}} {
 		refused(t, generate(t, "", args...), 2, "", "the name of the model is empty: want a folder, or org/name in the Hugging Face cache")
