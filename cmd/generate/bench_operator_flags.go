@@ -90,8 +90,10 @@ func (b *operatorFlags) check(byDefault string) (rows, drawn []int, err error) {
 		return nil, nil, err
 	}
 	switch {
-	case len(rows) == 0 || len(drawn) == 0 || slices.Min(rows) < 1 || slices.Min(drawn) < 1:
-		return nil, nil, usagef("--rows %q, --drawn %q: want numbers of at least 1", list, b.drawn)
+	case len(rows) == 0 || slices.Min(rows) < 1:
+		return nil, nil, usagef("--rows %q: want numbers of at least 1", list)
+	case len(drawn) == 0 || slices.Min(drawn) < 1:
+		return nil, nil, usagef("--drawn %q: want numbers of at least 1", b.drawn)
 	case slices.Max(rows) > 1<<24:
 		return nil, nil, usagef("--rows %d: want at most %d", slices.Max(rows), 1<<24)
 	case slices.Max(drawn) > slices.Max(rows):
@@ -151,7 +153,7 @@ func pair(flag, s string) (a, b int, err error) {
 		b, err = strconv.Atoi(right)
 	}
 	if err != nil || a < 1 || b < 1 || a > 1<<16 || b > 1<<16 {
-		return 0, 0, usagef("%s %q: want a number, or two with / between", flag, s)
+		return 0, 0, usagef("%s %q: want a number of 1 to %d, or two with / between", flag, s, 1<<16)
 	}
 	return a, b, nil
 }
