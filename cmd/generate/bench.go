@@ -148,7 +148,7 @@ func numbers(flag, list string) (out []int, err error) {
 	for _, s := range choices(list) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 || n > mostTokens {
-			return nil, usagef("%s %q: want whole numbers, separated by commas", flag, list)
+			return nil, usagef("%s %q: want whole numbers of 0 to %d, separated by commas", flag, list, mostTokens)
 		}
 		out = append(out, n)
 	}

@@ -105,7 +105,7 @@ func (s *sourceFlags) eachLength() ([]int, error) {
 	for _, text := range choices(s.lengths) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return nil, usagef("--length %q: want whole numbers, separated by commas", text)
+			return nil, usagef("--length %q: want numbers of tokens, separated by commas", text)
 		}
 		if slices.Contains(out, n) {
 			return nil, usagef("--length %q: %d is named twice", s.lengths, n)
