@@ -6,8 +6,9 @@
 // [tokens, heads] or null, natural log; parts: decode.cuh. read, if there is one,
 // grows by keyHeads · rows of every token. w [heads, outs, DV]: the blocks of a
 // cluster send each other their columns, when all have said that their inboxes are open,
-// and wait for no other blocks; a warp does an output, whose weights are on their way
-// before the kernel ahead has ended.
+// and wait for no other blocks (one alone keeps them: only clusters of two and more may
+// send); a warp does an output, whose weights are on their way before the kernel ahead
+// has ended.
 #include "shared.cuh"
 #include "decode.cuh"
 
@@ -98,6 +99,42 @@ __device__ inline float product(const bf16 *w, const float *x)
 }
 
 #if UP
+// Gives a column of a head to all blocks of the cluster, and waits for theirs.
+struct Columns {
+	__align__(16) float all[DV];
+	u64 inbox;
+
+	__device__ void open()
+	{
+		if (CLUSTER == 1)
+			return;
+		if (threadIdx.x == 0)
+			inbox_open(&inbox, DV * 4);
+		cluster_arrive();
+	}
+	__device__ void others_are_open()
+	{
+		if (CLUSTER > 1)
+			cluster_wait();
+	}
+	__device__ void give(int column, float x)
+	{
+		if (CLUSTER == 1)
+			all[column] = x;
+		else
+#pragma unroll
+			for (int b = 0; b < CLUSTER; b++)
+				send(b, &all[column], x, &inbox);
+	}
+	__device__ void wait()
+	{
+		if (CLUSTER == 1)
+			__syncthreads();
+		else
+			inbox_wait(&inbox);
+	}
+};
+
 // The block's outputs of a head, a warp each.
 __device__ inline void multiply(const Args &a, const bf16 (*weights)[DV], const float *head, int t, int h, int first_out, int outs)
 {
@@ -116,12 +153,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 	int h = blockIdx.y, t = blockIdx.z, column = blockIdx.x * COLUMNS;
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
 #if UP
-	__shared__ __align__(16) float head[DV];
+	__shared__ Columns head;
 	__shared__ __align__(16) bf16 weights[AHEAD][DV];
-	__shared__ u64 inbox;
-	if (threadIdx.x == 0)
-		inbox_open(&inbox, DV * 4);
-	cluster_arrive();
+	head.open();
 	int share = (a.outs + CLUSTER - 1) / CLUSTER, first_out = blockIdx.x * share, outs = min(share, a.outs - first_out);
 	for (int i = threadIdx.x * 8; i < min(outs, AHEAD) * DV; i += THREADS * 8)
 		copy16(&weights[0][0] + i, a.w.row(h, first_out + i / DV) + i % DV);
@@ -160,16 +194,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 #if UP
 	copy_wait<0>();
 	__syncthreads();
-	cluster_wait();
+	head.others_are_open();
 	if (threadIdx.x < COLUMNS) {
 		float out = total(sums, masses, threadIdx.x, all);
 		a.out.row(t, h)[column + threadIdx.x] = to<DST>(out);
-#pragma unroll
-		for (int b = 0; b < CLUSTER; b++)
-			send(b, &head[column + threadIdx.x], out, &inbox);
+		head.give(column + threadIdx.x, out);
 	}
-	inbox_wait(&inbox);
-	multiply(a, weights, head, t, h, first_out, outs);
+	head.wait();
+	multiply(a, weights, head.all, t, h, first_out, outs);
 #else
 	__syncthreads();
 	if (threadIdx.x < COLUMNS)
