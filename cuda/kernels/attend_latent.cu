@@ -47,16 +47,23 @@ __device__ inline void load_queries(const Args &a, Memory &m, const Work &w)
 		if (row < HEADS)
 			*(uint4 *)((u8 *)m.queries[piece / 8] + place(row, piece % 8)) = x[n];
 	}
-	named_wait(READY, 2 * GROUP + WARP);
+	named_meet(READY, 2 * GROUP + WARP);
 }
 
 // Rows that were not asked for become zero as far as they meet weights, which
 // are zero too.
 __device__ inline void clear_rows(Tile &tile, int n)
 {
-	for (int row = n + warp_id(); row < (n + 15) / 16 * 16; row += WARPS)
-		for (int i = lane_id(); i < PANELS * 8; i += WARP)
-			*(uint4 *)&tile[row / PIECE][i / 8][row % PIECE][i % 8 * 8] = make_uint4(0, 0, 0, 0);
+	u32 panel = lane_id() / 8;
+	u8 *first = (u8 *)tile + panel * PANEL + lane_id() % 8 * 16;
+#pragma unroll 1
+	for (u32 row = n + warp_id(); row < (n + 15) / 16 * 16; row += WARPS) {
+		u8 *at = first + row / PIECE * sizeof tile[0] + row % PIECE * 128;
+#pragma unroll
+		for (int p = 0; p < PANELS; p += WARP / 8)
+			if (p + panel < PANELS)
+				*(uint4 *)(at + p * PANEL) = make_uint4(0, 0, 0, 0);
+	}
 }
 
 // What keys are multiplied by.
@@ -137,8 +144,6 @@ __device__ inline void score_all(const Args &a, Memory &m, const Work &w)
 		barrier_wait(&m.full[stage.at], stage.parity);
 		float s[4], p[4];
 		score(s, q, m.tiles[stage.at]);
-		if (n < ROWS)
-			clear_rows(m.tiles[stage.at], n);
 #pragma unroll
 		for (int e = 0; e < 4; e++)
 			s[e] = row + e % 2 < n ? s[e] * (a.scale * LOG2E) : -INF;
@@ -156,6 +161,8 @@ __device__ inline void score_all(const Args &a, Memory &m, const Work &w)
 			z.raise(m, top, buffer.at);
 			weigh();
 		}
+		if (n < ROWS)
+			clear_rows(m.tiles[stage.at], n); // all warps have scored it and agreed
 		if (threadIdx.x == 0)
 			m.moved[buffer.at] = i > 0 && moves;
 		z.sum[0] += p[0] + p[1], z.sum[1] += p[2] + p[3];
@@ -300,7 +307,7 @@ __device__ inline void copy_all(const Args &a, Memory &m)
 	if (copies)
 		copy_tiles(a, m, w, asked, one);
 	__syncwarp();
-	named_wait(READY, 2 * GROUP + WARP);
+	named_meet(READY, 2 * GROUP + WARP);
 	if (copies)
 		copy_tiles(a, m, w, one, w.tiles);
 }
