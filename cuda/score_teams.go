@@ -64,7 +64,7 @@ func (p *teamsPlan) planWide(heads, dk, multiprocessors int) {
 	}
 	p.slots = min(wideStages, each(p.scoreBlocks))
 	p.scoreRing = wideGroups * p.slots * 128 * wideTeams
-	p.scoreRoom = 2048*panels + wideGroups*(2*16*(slabTeams+4)*4+16*p.slots) + 16 // the query; sums, barriers; counters
+	p.scoreRoom = 2048*panels + wideGroups*(2*16*(slabTeams+4)*4+16*p.slots+8) + 16 // the query; sums, barriers; a barrier, a count
 }
 
 type teamsScoreArgs struct {

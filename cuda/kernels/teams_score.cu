@@ -83,7 +83,7 @@ KERNEL __maxnreg__(REGS) teams_score(PARAM)
 	u64 *full = m.full[strand];
 	let_next_start();
 	if (threadIdx.x == 0) {
-#pragma unroll 1
+#pragma unroll
 		for (int i = 0; i < STRANDS * SLOTS; i++)
 			barrier_init(&m.full[0][i], 1 + WARP);
 		barrier_init(&m.query, THREADS - WARP);

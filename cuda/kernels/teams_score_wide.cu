@@ -38,9 +38,10 @@ static_assert(DK % 64 == 0 && HEADS <= 16 && STAGES <= WARP && STAGES >= 2 * TOG
 struct Memory {
 	u8 query[PANELS][16 * 128];
 	__align__(16) float sums[WARPS / 2][16][SLAB + 4]; // of pairs of warps; lanes that write use different banks
-	u64 full[WARPGROUPS][STAGES], empty[WARPGROUPS][STAGES], asked;
-	volatile u32 there; // the query
-	u32 routed;         // teams, and in the upper byte warps that are through
+	u64 full[WARPGROUPS][STAGES], empty[WARPGROUPS][STAGES];
+	u64 told[WARPGROUPS]; // that the query is there
+	u64 asked;            // for the query
+	u32 routed;           // teams, and in the upper byte warps that are through
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");
 
@@ -73,7 +74,7 @@ __device__ inline bool barrier_over(u64 *b, u32 parity)
 __device__ inline void bring(const Args &a, Memory &m, int kv)
 {
 	if (lane_id() == 0) {
-		m.there = 0, m.routed = 0;
+		m.routed = 0;
 		barrier_init(&m.asked, 1);
 		barriers_ready();
 	}
@@ -95,8 +96,14 @@ __device__ inline int run_of(int n) { return n * gridDim.x + blockIdx.x; }
 __device__ inline void copy(const Args &a, Memory &m, u8 *ring, int group, int kv, int runs)
 {
 	u64 *full = m.full[group], *empty = m.empty[group];
-	if (lane_id() < STAGES)
-		barrier_init(&full[lane_id()], 1), barrier_init(&empty[lane_id()], 4);
+#pragma unroll
+	for (int g = 0; g < WARPGROUPS; g++) // at places that the compiler knows, which is faster
+		if (g == group && lane_id() == 0) {
+#pragma unroll
+			for (int i = 0; i < STAGES; i++)
+				barrier_init(&m.full[g][i], 1), barrier_init(&m.empty[g][i], 4);
+			barrier_init(&m.told[g], 4);
+		}
 	barriers_ready();
 	__syncwarp();
 	named_arrive(1, ALL);
@@ -113,7 +120,7 @@ __device__ inline void copy(const Args &a, Memory &m, u8 *ring, int group, int k
 #pragma unroll 1
 		for (int p = 0; p < PANELS; p++, panel++) {
 			if (panel >= PACE && panel < STAGES)
-				while (!m.there && !barrier_over(&full[panel - PACE], 0))
+				while (!barrier_over(&m.told[group], 0) && !barrier_over(&full[panel - PACE], 0))
 					;
 			barrier_wait(&empty[slot], parity);
 			barrier_expect(&full[slot], PANEL);
@@ -218,22 +225,26 @@ KERNEL __maxnreg__(96) teams_score_wide(PARAM)
 	Place place{m.full[group], m.empty[group], ring + group * STAGES * PANEL, 0, 0, 0};
 	u32 pos = fresh(a.pos), seed0 = fresh(a.seed), seed1 = fresh(a.seed + 1), there = 0;
 	bool begun = false;
-	auto begin = [&] {
-		wait_for_previous();
-		named_wait(1, ALL);
-		barrier_wait(&m.asked, 0);
-		m.there = 1;
-		begun = true;
-	};
 	float4 bias = look_up(a, kv, 2 * run_of(group) + pair % 2);
 #pragma unroll 1
-	for (int n = group; run_of(n) < runs; n += WARPGROUPS) {
+	for (int n = group;; n += WARPGROUPS) {
+		bool more = run_of(n) < runs;
 		int slab = 2 * run_of(n) + pair % 2;
 		float noise[OWN][4], add[4] = {bias.x, bias.y, bias.z, bias.w}, sum[8];
-		bias = look_up(a, kv, 2 * run_of(n + WARPGROUPS) + pair % 2);
-		perturb(noise, a, Heads{}, kv, slab, pos, seed0, seed1);
-		if (!begun)
-			begin();
+		if (more) {
+			bias = look_up(a, kv, 2 * run_of(n + WARPGROUPS) + pair % 2);
+			perturb(noise, a, Heads{}, kv, slab, pos, seed0, seed1);
+		}
+		if (!begun) { // by a warp without teams, too
+			wait_for_previous();
+			named_wait(1, ALL);
+			barrier_wait(&m.asked, 0);
+			if (lane_id() == 0)
+				barrier_arrive(&m.told[group]);
+			begun = true;
+		}
+		if (!more)
+			break;
 		multiply(sum, place, m);
 		named_wait(2 + pair, 2 * WARP); // the sums of the slab before have been read
 #pragma unroll
@@ -247,8 +258,6 @@ KERNEL __maxnreg__(96) teams_score_wide(PARAM)
 		for (int i = 0; i < 4; i++)
 			there += add[i] != -INF && c == 0;
 	}
-	if (!begun)
-		begin(); // a warp without teams takes part
 #pragma unroll 1
 	for (int i = blockIdx.x * THREADS + threadIdx.x; i < a.words; i += gridDim.x * THREADS)
 		a.seen[kv * a.words + i] = 0;
