@@ -26,7 +26,7 @@ func (t target) checkedSource(s driver.Source) driver.Source {
 	for i, o := range s.Options {
 		s.Options[i] = strings.Replace(o, "=sm_", "=compute_", 1)
 	}
-	s.Options = append(s.Options, "--generate-line-info", "--pre-include=bounds.cuh")
+	s.Options = append(s.Options, "--pre-include=bounds.cuh")
 	return s
 }
 

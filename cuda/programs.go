@@ -108,7 +108,7 @@ func (t target) source(p program) (driver.Source, error) {
 	if s.Headers["hopper.cuh"] != "" {
 		arch += "a" // instructions of this generation alone
 	}
-	s.Options = append([]string{"--gpu-architecture=" + arch, "--std=c++17", "--ptxas-options=-v"}, strings.Fields(p.defs)...)
+	s.Options = append([]string{"--gpu-architecture=" + arch, "--std=c++17", "--generate-line-info", "--ptxas-options=-v"}, strings.Fields(p.defs)...)
 	return s, err
 }
 
