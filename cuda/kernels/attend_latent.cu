@@ -50,8 +50,8 @@ __device__ inline void load_queries(const Args &a, Memory &m, const Work &w)
 	named_meet(READY, 2 * GROUP + WARP);
 }
 
-// Rows that were not asked for become zero as far as they meet weights, which
-// are zero too.
+// Rows from n on, which may hold anything, become zero as far as they meet weights,
+// which are zero too.
 __device__ inline void clear_rows(Tile &tile, int n)
 {
 	u32 panel = lane_id() / 8;
@@ -162,7 +162,7 @@ __device__ inline void score_all(const Args &a, Memory &m, const Work &w)
 			weigh();
 		}
 		if (n < ROWS)
-			clear_rows(m.tiles[stage.at], n); // all warps have scored it and agreed
+			clear_rows(m.tiles[stage.at], n); // no warp reads it for scores any more: all have agreed
 		if (threadIdx.x == 0)
 			m.moved[buffer.at] = i > 0 && moves;
 		z.sum[0] += p[0] + p[1], z.sum[1] += p[2] + p[3];

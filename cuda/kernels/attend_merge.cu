@@ -6,9 +6,9 @@
 // [tokens, heads] or null, natural log; parts: decode.cuh. read, if there is one,
 // grows by keyHeads · rows of every token. w [heads, outs, DV]: the blocks of a
 // cluster send each other their columns, when all have said that their inboxes are open,
-// and wait for no other blocks (one alone keeps them: only clusters of two and more may
-// send); a warp does an output, whose weights are on their way before the kernel ahead
-// has ended.
+// and wait for no other blocks (one alone keeps them: nothing says that a block may send
+// to itself); a warp does an output, whose weights are on their way before the kernel
+// ahead has ended.
 #include "shared.cuh"
 #include "decode.cuh"
 

@@ -45,8 +45,8 @@ __device__ inline void barrier_wait(u64 *b, u32 parity)
 		"}" :: "r"(shared_address(b)), "r"(parity) : "memory");
 }
 
-// A named barrier of some warps of the block: wait there, or arrive and go on. All warps that wait do so at one place in
-// the code; at several, they meet.
+// A named barrier of some warps of the block: wait there, or arrive and go on. named_wait is the aligned form: in each
+// turn of a barrier all warps that wait do so at the same place in the code. named_meet is for turns with several places.
 __device__ inline void named_wait(int id, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
 __device__ inline void named_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
 __device__ inline void named_meet(int id, int threads) { asm volatile("barrier.cta.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }

@@ -32,15 +32,15 @@ struct Args {
 #define THREADS (WARPS * WARP)
 #define ALL (THREADS + (WARPGROUPS + 1) * WARP)
 #define OWN 2                              // heads whose scores a lane writes
-static_assert(DK % 64 == 0 && HEADS <= 16 && STAGES <= WARP && STAGES >= 2 * TOGETHER, "shape");
+static_assert(DK % 64 == 0 && HEADS <= 16 && STAGES >= 2 * TOGETHER, "shape");
 #include "teams_scores.cuh"
 
 struct Memory {
 	u8 query[PANELS][16 * 128];
 	__align__(16) float sums[WARPS / 2][16][SLAB + 4]; // of pairs of warps; lanes that write use different banks
 	u64 full[WARPGROUPS][STAGES], empty[WARPGROUPS][STAGES];
-	u64 told[WARPGROUPS]; // that the query is there
-	u64 asked;            // for the query
+	u64 told[WARPGROUPS]; // over when a warpgroup has seen the query: its copying warp cannot look at asked, which another sets up
+	u64 asked;            // over when the query is there
 	u32 routed;           // teams, and in the upper byte warps that are through
 };
 static_assert(sizeof(Memory) <= ROOM && ROOM % 16 == 0, "room");

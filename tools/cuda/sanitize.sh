@@ -6,10 +6,10 @@
 #	tools/cuda/sanitize.sh [bounds|memcheck|racecheck|initcheck|synccheck] [cases]        # there
 #
 # bounds: kernels compiled with checks of their own, no tool; the others are tools of NVIDIA's compute-sanitizer, which
-# $SANITIZER names (that of CUDA 13.0 does not follow bar.arrive; the wheel nvidia-cuda-sanitizer-api 13.5 does). cases is
-# a pattern of case names (default: all but the rules on draws, which launch a kernel thousands of times). $PARTS processes
-# side by side take the cases of a type in turns (the GPU runs one at a time, so many do not help), for at most $LIMIT
-# seconds. Kernels are kept as by gpu-test.sh, and logs are in $OUT.
+# $SANITIZER names (else the one in the path or the toolkit; that of CUDA 13.0 does not follow bar.arrive, the wheel
+# nvidia-cuda-sanitizer-api 13.5 does). cases is a pattern of case names (default: all but the rules on draws, which launch a
+# kernel thousands of times). $PARTS processes side by side take the cases of a type in turns (the GPU runs one at a time, so
+# many do not help), for at most $LIMIT seconds. Kernels are kept as by gpu-test.sh, and logs are in $OUT.
 #
 # Left out, since the tools cannot know better: races of moe's kernel up, whose warps wait for a word in shared memory, with
 # fences on both sides; uninitialised reads of attend_merge, which asks for parts before it knows how many there are and
@@ -37,7 +37,7 @@ if [ "$tool" != bounds ]; then
 	with=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
 	with="$with --tool $tool --error-exitcode 9 --print-limit 20 --show-backtrace no"
 fi
-case $tool in # barriers of a block cannot be counted in the source
+case $tool in # tools cannot count a block's barriers where shared memory is sized at launch; no kernel has more than 64
 racecheck) with="$with --num-cuda-barriers 64 --kernel-name-exclude kernel_name=up" ;;
 synccheck) with="$with --num-cuda-barriers 64" ;;
 initcheck) with="$with --kernel-name-exclude kernel_name=attend_merge" ;;
@@ -66,6 +66,6 @@ grep -h -E '^ +--- FAIL' "$out/$tool.log" | head -n 40 || true
 grep -h -A 6 -E '_test.go:|suite.go:' "$out/$tool.log" | grep -v -E '^ *---|^=== |^--' | cut -c 1-400 | head -n 60 || true
 grep -h -A 4 -E '^=+ (Invalid|Error|Warning|Uninit|Barrier|Race|Program hit|Target)' "$out/$tool.log" | cut -c 1-240 | sort | uniq -c | sort -rn | head -n 60 || true
 grep -h 'ERROR SUMMARY' "$out/$tool.log" | sort | uniq -c || true
-failed=$(grep -h -E '^exit [1-9]' "$out/$tool.log" | wc -l)
+failed=$(grep -c -E '^exit [1-9]' "$out/$tool.log" || true)
 echo "$tool: $(grep -c -E '^=== RUN +[^/]+/[^/]+/' "$out/$tool.log") cases begun, $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
 [ "$failed" = 0 ]
