@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"blitzen/attention"
 	"blitzen/attention/centroid"
@@ -302,15 +301,4 @@ func (a attentionFlags) seedFor(f *pflag.FlagSet, seed uint64) uint64 {
 		return a.seed
 	}
 	return seed
-}
-
-// choices splits a comma-separated flag.
-func choices(s string) []string {
-	var out []string
-	for _, c := range strings.Split(s, ",") {
-		if c = strings.TrimSpace(c); c != "" {
-			out = append(out, c)
-		}
-	}
-	return out
 }

@@ -30,15 +30,15 @@ func newBenchCommand() *cobra.Command {
 MB a token are the bytes that a decoded token has to read: weights, each once, and rows of the cache. % of copies is
 those bytes over the time, in percent of what large copies on the device read and write (on a GPU; "-" elsewhere).`
 	addFlags(cmd, "Measurement", func(f *pflag.FlagSet) {
-		f.StringVarP(&b.prompts, "n-prompt", "p", "512,4096", "read prompts of `N` tokens; 0 for none. Lists are separated by commas")
-		f.StringVarP(&b.tokens, "n-gen", "n", "32", "decode `N` tokens; 0 for none")
-		f.StringVarP(&b.depths, "n-depth", "d", "", "at depth `N`, after so many tokens (default: 0; decode after each prompt)")
+		listVar(f, &b.prompts, "n-prompt", "p", "512,4096", "read prompts of `N` tokens; 0 for none. Lists are separated by commas")
+		listVar(f, &b.tokens, "n-gen", "n", "32", "decode `N` tokens; 0 for none")
+		listVar(f, &b.depths, "n-depth", "d", "", "at depth `N`, after so many tokens (default: 0; decode after each prompt)")
 		f.IntVarP(&b.repeats, "repetitions", "r", 3, "time `N` repetitions, after one that is not counted")
 		f.BoolVar(&b.kernels, "kernels", false, "on a GPU, time every kernel of a pass too, one after another")
 		f.StringVarP(&b.output, "output", "o", "md", "`FORMAT` of the results: md, json, jsonl, csv")
 	})
 	addFlags(cmd, "Attention (methods are separated by commas)", func(f *pflag.FlagSet) {
-		f.StringVar(&b.methods, "attention", "dense,santapp", "decode by `NAMES`: "+attentionNames)
+		listVar(f, &b.methods, "attention", "", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		b.attentionFlags.registerTeams(f, "the repetition")
 	})
 	addFlags(cmd, "Attention by itself, on rows of MODEL", b.operatorFlags.register)

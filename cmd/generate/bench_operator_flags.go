@@ -39,8 +39,8 @@ const (
 
 func (b *operatorFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&b.attentionOp, "attention-op", false, "time attention of one token in one layer, MODEL's heads side by side")
-	f.StringVar(&b.rows, "rows", "", "over `N` prompt rows, the prompt repeated as need be; or a list (default: "+defaultRows+", CPU: "+defaultRowsCPU+")")
-	f.StringVar(&b.drawn, "drawn", "31", "draw `K` teams a query head; lists with commas")
+	listVar(f, &b.rows, "rows", "", "", "over `N` prompt rows, the prompt repeated as need be; or a list (default: "+defaultRows+", CPU: "+defaultRowsCPU+")")
+	listVar(f, &b.drawn, "drawn", "", "31", "draw `K` teams a query head; lists with commas")
 	f.StringVar(&b.heads, "heads", "", "`Q/K` query heads and key heads (default: 28/4; 16/1 for a latent cache)")
 	f.StringVar(&b.dim, "dim", "", "`D` numbers a key (default: 128; 576/512 for a latent cache, values its first 512)")
 	f.IntVar(&b.suffix, "suffix", 64, "`N` rows after the prompt")

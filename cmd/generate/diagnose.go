@@ -36,8 +36,8 @@ func newDiagnoseCommand() *cobra.Command {
 	addFlags(cmd, "Prompts (lists are separated by commas; all combinations are run)", d.sourceFlags.register)
 	addFlags(cmd, "How a prompt is put", d.promptFlags.registerTemplate)
 	addFlags(cmd, "Groups (lists are separated by commas)", func(f *pflag.FlagSet) {
-		f.StringVar(&d.parentLists, "parents", "kmeans", "teams of parents by `NAMES`: "+parentNames)
-		f.StringVar(&d.blocks, "block", "4,16", "k-means clusters of `B` keys on average, scored by their mean")
+		listVar(f, &d.parentLists, "parents", "", "kmeans", "teams of parents by `NAMES`: "+parentNames)
+		listVar(f, &d.blocks, "block", "", "4,16", "k-means clusters of `B` keys on average, scored by their mean")
 		f.StringVar(&d.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 		f.BoolVar(&d.variants, "variants", false, "also teams scored by mean keys, and all groups by their most central key")
 		f.Float64Var(&d.sharpen, "sharpen", 1, "take all scores times `F`, as if queries were so much longer")

@@ -122,6 +122,7 @@ func TestRefusedUse(t *testing.T) {
 		}
 	}
 	const ids = "--prompt-ids=1,2,3"
+	const emptyElement = ": the list has an empty element: take a comma out, or give the value"
 	long := strings.Repeat("1,", 32768) + "1"
 	m := tiny + "qwen2_untied_mha"
 	for _, c := range []struct {
@@ -231,6 +232,16 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"diagnose", m, "-o", "csv"}, `-o "csv": want md or json`},
 		{[]string{"evaluate", m, "--attention", "flash"}, `--attention "flash": want one of ` + attentionNames},
 		{[]string{"evaluate", m, "--attention", ""}, `nothing to do: --attention "", --samples 0, -n 0, --attention-seeds 1`},
+		{[]string{"evaluate", m, "--attention", "dense,,santapp"}, `--attention "dense,,santapp"` + emptyElement},
+		{[]string{"evaluate", m, "--budget", "256,"}, `--budget "256,"` + emptyElement},
+		{[]string{"evaluate", m, "--parents", ",kmeans"}, `--parents ",kmeans"` + emptyElement},
+		{[]string{"evaluate", m, "--cluster", "row,"}, `--cluster "row,"` + emptyElement},
+		{[]string{"evaluate", m, "--block", "4,,16"}, `--block "4,,16"` + emptyElement},
+		{[]string{"evaluate", m, "--tasks", "vt,"}, `--tasks "vt,"` + emptyElement},
+		{[]string{"evaluate", m, "--length", "4096,"}, `--length "4096,"` + emptyElement},
+		{[]string{"evaluate", m, "--pairs", "santapp:dense,"}, `--pairs "santapp:dense,"` + emptyElement},
+		{[]string{"diagnose", m, "--parents", "kmeans,"}, `--parents "kmeans,"` + emptyElement},
+		{[]string{"diagnose", m, "--block", ",4"}, `--block ",4"` + emptyElement},
 		{[]string{"evaluate", m, "--budget", "x"}, `--budget "x": want whole numbers, separated by commas`},
 		{[]string{"evaluate", m, "--budget", "6"}, "--budget 6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{"evaluate", m, "--samples", "-1"}, `nothing to do: --attention "dense,santapp", --samples -1, -n 0, --attention-seeds 1`},
@@ -259,6 +270,13 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"evaluate", "--merge"}, "--merge: name the files that --output wrote"},
 		{[]string{"evaluate", "--merge", dir + "/file", "--shard", "0/2"}, "--shard means nothing with --merge"},
 		{[]string{"evaluate", "--merge", dir + "/file"}, "DIR/file: it is not a results file: it has no header"},
+		{[]string{"bench", m, "-p", "512,,4096"}, `--n-prompt "512,,4096"` + emptyElement},
+		{[]string{"bench", m, "-p", "512,"}, `--n-prompt "512,"` + emptyElement},
+		{[]string{"bench", m, "-n", ",8"}, `--n-gen ",8"` + emptyElement},
+		{[]string{"bench", m, "-d", ","}, `--n-depth ","` + emptyElement},
+		{[]string{"bench", m, "--attention", "dense, ,santapp"}, `--attention "dense, ,santapp"` + emptyElement},
+		{[]string{"bench", m, "--attention-op", "--rows", "64,"}, `--rows "64,"` + emptyElement},
+		{[]string{"bench", m, "--attention-op", "--drawn", "31,,64"}, `--drawn "31,,64"` + emptyElement},
 		{[]string{"bench", m, "-p", "x"}, `-p "x": want whole numbers of 0 to 1099511627776, separated by commas`},
 		{[]string{"bench", m, "-d", "-1"}, `-d "-1": want whole numbers of 0 to 1099511627776, separated by commas`},
 		{[]string{"bench", m, "-p", "0", "-n", "0"}, `nothing to do: -p "0", -n "0", -r 3, --attention "dense,santapp"`},

@@ -48,8 +48,8 @@ const defaultTaskSeed = 42
 var accessTasks = map[string]int{"access_few": 8, "access_dense": 40}
 
 func (s *sourceFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&s.tasks, "tasks", "access_few", "put `NAMES`: access_few, access_dense, access_N (N codes), json_kv,\nniah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe,\nniah_multivalue_noise, niah_multiquery_noise,\nor files of rows, FILE.jsonl")
-	f.StringVar(&s.lengths, "length", "4096", "make prompts of at most `N` tokens, chat template included")
+	listVar(f, &s.tasks, "tasks", "", "access_few", "put `NAMES`: access_few, access_dense, access_N (N codes), json_kv,\nniah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe,\nniah_multivalue_noise, niah_multiquery_noise,\nor files of rows, FILE.jsonl")
+	listVar(f, &s.lengths, "length", "", "4096", "make prompts of at most `N` tokens, chat template included")
 	f.IntVar(&s.perTask, "samples", 0, "`N` prompts of each task and length (default: 48, or all of a file)")
 	f.Uint64Var(&s.taskSeed, "task-seed", defaultTaskSeed, "seed `N` of prompts that are made")
 	f.StringVar(&s.prefix, "answer-prefix", "with", "a row's answer prefix begins the answer: `WAY` with, without or both")

@@ -137,8 +137,11 @@ func edits(a, b string) int {
 
 // amiss says what is wrong with a flag's value.
 func amiss(f *pflag.Flag, err error) string {
-	if errors.Is(err, strconv.ErrRange) {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
 		return "it is out of range"
+	case errors.Is(err, errEmptyElement):
+		return errEmptyElement.Error()
 	}
 	return "want " + wanted(f)
 }
