@@ -224,17 +224,28 @@ func parseIDs(flag, s string) ([]int32, error) {
 			return nil, usagef("%s: %v", flag, err)
 		}
 	}
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
-	var ids []int32
-	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
-		id, err := strconv.ParseInt(word, 10, 32)
-		if err != nil || id < 0 {
-			return nil, usagef("%s: %q is not a token id", flag, word)
-		}
-		ids = append(ids, int32(id))
-	}
-	if len(ids) == 0 {
+	return readIDs(flag, strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+}
+
+// readIDs reads ids with commas or white space between them; flag names them in
+// errors.
+func readIDs(flag, s string) ([]int32, error) {
+	if strings.TrimSpace(s) == "" {
 		return nil, usagef("%s: there are no ids: the prompt is empty", flag)
+	}
+	var ids []int32
+	for part := range strings.SplitSeq(s, ",") {
+		words := strings.FieldsFunc(part, func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
+		if len(words) == 0 {
+			return nil, usagef("%s: there is no id at place %d, only a comma: take the comma out, or give the id", flag, len(ids))
+		}
+		for _, word := range words {
+			id, err := strconv.ParseInt(word, 10, 32)
+			if err != nil || id < 0 {
+				return nil, usagef("%s: %q is not a token id", flag, word)
+			}
+			ids = append(ids, int32(id))
+		}
 	}
 	return ids, nil
 }
