@@ -185,8 +185,8 @@ func (c *compareFlags) check(f *pflag.FlagSet) error {
 			}
 		}
 	}
-	if c.maxTokens < 0 {
-		return usagef("-n %d: want at least 1, or 0 for the default", c.maxTokens)
+	if err := checkAnswer(f, c.maxTokens); err != nil {
+		return err
 	}
 	if c.seeds < 1 || c.seeds > eval.MaxRepeats {
 		return usagef("--seeds %d: want 1 to %d", c.seeds, eval.MaxRepeats)

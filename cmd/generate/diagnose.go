@@ -60,7 +60,7 @@ type diagnosis struct {
 }
 
 func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) (err error) {
-	if err := d.check(); err != nil {
+	if err := d.check(cmd.Flags()); err != nil {
 		return err
 	}
 	o, err := d.modelFlags.open(args)
@@ -118,15 +118,15 @@ func (d *diagnoseFlags) diagnose(cmd *cobra.Command, o *opened, plan *promptPlan
 const mostSharpen = 1e6
 
 // check refuses flags before a model is opened.
-func (d *diagnoseFlags) check() error {
+func (d *diagnoseFlags) check(f *pflag.FlagSet) error {
 	if d.output != "md" && d.output != "json" {
 		return usagef("-o %q: want md or json", d.output)
 	}
 	if !(d.sharpen > 0) || d.sharpen > mostSharpen {
 		return usagef("--sharpen %v: want more than 0, and at most %g", d.sharpen, mostSharpen)
 	}
-	if d.maxTokens < 0 {
-		return usagef("-n %d: want at least 1, or 0 for the default", d.maxTokens)
+	if err := checkAnswer(f, d.maxTokens); err != nil {
+		return err
 	}
 	if len(d.methods()) == 0 {
 		return usagef("nothing to do: --parents %q, --block %q", d.parentLists, d.blocks)
@@ -141,7 +141,7 @@ func (d *diagnoseFlags) check() error {
 			return err
 		}
 	}
-	return errors.Join(d.sourceFlags.check(), d.promptFlags.check())
+	return errors.Join(d.sourceFlags.check(f), d.promptFlags.check())
 }
 
 // methods are the ways to group keys that the flags name; nothing is drawn, so

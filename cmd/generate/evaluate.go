@@ -85,7 +85,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.sourceFlags.check(), e.promptFlags.check()); err != nil {
+	if err := e.check(cmd.Flags()); err != nil {
 		return err
 	}
 	shard, shards, err := e.parseShard()
@@ -133,6 +133,17 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	return printResults(cmd.OutOrStdout(), run.Results, e.pairs)
+}
+
+// check refuses flags beside those of the arms.
+func (e *evaluateFlags) check(f *pflag.FlagSet) error {
+	if err := checkAnswer(f, e.maxTokens); err != nil {
+		return err
+	}
+	if e.repeats < 1 || e.repeats > eval.MaxRepeats {
+		return usagef("--attention-seeds %d: want 1 to %d", e.repeats, eval.MaxRepeats)
+	}
+	return errors.Join(e.sourceFlags.check(f), e.promptFlags.check())
 }
 
 // onInterrupt says after Ctrl-C what is kept of the answers and how to go on: when

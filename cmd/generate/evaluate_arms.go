@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 	"strconv"
-
-	"blitzen/eval"
 )
 
 // combinations are all arms that the flags name.
@@ -22,21 +20,15 @@ func (e *evaluateFlags) combinations() ([]attentionFlags, error) {
 		}
 		arms = append(arms, more...)
 	}
-	for _, l := range []struct{ flag, list string }{{"--budget", e.budgets}, {"--parents", e.parents}, {"--cluster", e.clusters}, {"--block", e.blocks}} {
+	for _, l := range []struct{ flag, list string }{{"--attention", e.methods}, {"--budget", e.budgets}, {"--parents", e.parents}, {"--cluster", e.clusters}, {"--block", e.blocks}} {
 		if len(choices(l.list)) == 0 {
-			return nil, usagef("%s %q: the list is empty", l.flag, l.list)
+			return nil, usagef("%s %q: the list is empty: give one value or more", l.flag, l.list)
 		}
 	}
 	for _, a := range arms {
 		if err := a.check("--attention"); err != nil {
 			return nil, err
 		}
-	}
-	if e.repeats > eval.MaxRepeats {
-		return nil, usagef("--attention-seeds %d: want at most %d", e.repeats, eval.MaxRepeats)
-	}
-	if len(arms) == 0 || e.perTask < 0 || e.maxTokens < 0 || e.repeats < 1 {
-		return nil, usagef("nothing to do: --attention %q, --samples %d, -n %d, --attention-seeds %d", e.methods, e.perTask, e.maxTokens, e.repeats)
 	}
 	return distinct(arms), nil
 }

@@ -40,6 +40,14 @@ const defaultSamples = 48
 // defaultAnswer is the longest answer where neither flag nor task says.
 const defaultAnswer = 64
 
+// checkAnswer refuses a longest answer, -n, of commands that take it from the task.
+func checkAnswer(f *pflag.FlagSet, maxTokens int) error {
+	if !atLeastOne(f, "max-tokens", maxTokens) {
+		return usagef("-n %d: want at least 1; left out, it is by the task, else %d", maxTokens, defaultAnswer)
+	}
+	return nil
+}
+
 // defaultTaskSeed is that of the published rows of RULER.
 const defaultTaskSeed = 42
 
@@ -68,7 +76,7 @@ func (s *sourceFlags) flag() string {
 }
 
 // check refuses flags before a model is opened.
-func (s *sourceFlags) check() error {
+func (s *sourceFlags) check(f *pflag.FlagSet) error {
 	if len(choices(s.tasks)) == 0 || len(choices(s.lengths)) == 0 {
 		return usagef("nothing to do: %s %q, --length %q", s.flag(), s.tasks, s.lengths)
 	}
@@ -80,10 +88,10 @@ func (s *sourceFlags) check() error {
 		return usagef("--answer-prefix %q: want with, without or both", s.prefix)
 	case s.truncate != "" && s.truncate != "middle":
 		return usagef("--truncate %q: want middle", s.truncate)
-	case s.limit < 0:
-		return usagef("--limit %d: want at least 1", s.limit)
-	case s.perTask < 0 || s.perTask > eval.MaxPrompts:
-		return usagef("--samples %d: want 1 to %d, or 0 for the default", s.perTask, eval.MaxPrompts)
+	case !atLeastOne(f, "limit", s.limit):
+		return usagef("--limit %d: want at least 1; left out, it is what the model reads", s.limit)
+	case !atLeastOne(f, "samples", s.perTask) || s.perTask > eval.MaxPrompts:
+		return usagef("--samples %d: want 1 to %d; left out, it is %d, or all rows of a file", s.perTask, eval.MaxPrompts, defaultSamples)
 	}
 	named := map[string]bool{}
 	for _, name := range choices(s.tasks) {

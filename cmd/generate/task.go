@@ -43,7 +43,7 @@ func (t *taskFlags) check(f *pflag.FlagSet) error {
 	case t.row < 0 || t.row >= eval.MaxPrompts:
 		return usagef("--row %d: want 0 to %d", t.row, eval.MaxPrompts-1)
 	}
-	return t.source().check()
+	return t.source().check(f)
 }
 
 // source is the prompts up to that of --row, as evaluate names them.

@@ -74,6 +74,13 @@ func spellOut(args []string) []string {
 	return out
 }
 
+// atLeastOne reports whether n, the value of the flag called name, can be asked
+// for. 0 stands for a flag that is left out, whose default depends on other things:
+// given, it would silently mean the default.
+func atLeastOne(f *pflag.FlagSet, name string, n int) bool {
+	return n > 0 || n == 0 && !f.Changed(name)
+}
+
 func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
 
 // flagError says in a line what is wrong with a flag.
