@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"blitzen/attention"
@@ -26,6 +27,7 @@ type OperatorConfig struct {
 type Operator struct {
 	OperatorConfig
 	Groups    int           // teams, over all key heads
+	Fewest    int           // teams of the key head that has the fewest: all that every query head can draw
 	BuildTime time.Duration // of the teams
 	Beyond    int64         // bytes that sampling keeps beside the cache rows
 
@@ -98,6 +100,7 @@ func (o *Operator) build(ctx context.Context, cache *kvcache.Cache, in attention
 	for _, n := range teams.Count {
 		o.Groups += n
 	}
+	o.Fewest = slices.Min(teams.Count)
 	in.K, in.V = l.K, l.V
 	if reps := backend.Args(in).Reps; reps.DType == o.dev.DType() {
 		o.Beyond += int64(reps.Len() * (o.DType.Size() - reps.DType.Size()))

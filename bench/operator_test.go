@@ -222,3 +222,22 @@ func TestLayersPast(t *testing.T) {
 		}
 	}
 }
+
+// With clusters heads have teams in different numbers: Fewest is the least of those
+// that the model's own heads have.
+func TestOperatorFewest(t *testing.T) {
+	c, s := captured(t, false, 64)
+	cfg := OperatorConfig{Shape: Shape{Heads: 6, KeyHeads: 6, KeyDim: c.spec.KeyDim, ValueDim: c.spec.ValueDim}, Rows: 64}
+	cfg.Teams = santapp.Config{Config: teams.Config{ParentSize: 8, Representatives: 4}, Budget: 8, Parents: teams.KMeans, SampleAlways: true}
+	o, err := c.Operator(t.Context(), cfg, 1)
+	modeltest.Check(t, err)
+	defer o.Close()
+	modeltest.Check(t, s.Cache().Freeze(64))
+	heads, err := santapp.Group(t.Context(), c.dev, s.Cache(), cfg.Teams, nil)
+	modeltest.Check(t, err)
+	defer heads.Close()
+	least, most := slices.Min(heads.Count), slices.Max(heads.Count)
+	if o.Fewest != least || least == most {
+		t.Errorf("%d teams at least, of heads with %v", o.Fewest, heads.Count)
+	}
+}

@@ -46,11 +46,8 @@ func (w stoppableWatch) Start() error {
 }
 
 func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) {
-	rows, drawn, err := b.operatorFlags.check(defaultRows)
+	rows, drawn, err := b.checkOperator(defaultRows)
 	if err != nil {
-		return err
-	}
-	if err := b.as("santapp").check("--attention"); err != nil {
 		return err
 	}
 	if b.parents == "probe" {
@@ -69,7 +66,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) 
 	defer r.watch.Close()
 	r.watch = stoppableWatch{r.watch, cmd.Context()}
 	if !r.clocked {
-		if rows, _, err = b.operatorFlags.check(defaultRowsCPU); err != nil {
+		if rows, drawn, err = b.checkOperator(defaultRowsCPU); err != nil {
 			return err
 		}
 	}
@@ -88,6 +85,29 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) 
 		}
 	}
 	return showRest(cmd.ErrOrStderr(), err, len(r.rows)+len(r.extra) > 0, r.print)
+}
+
+// checkOperator refuses values, and more teams than the rows can have; byDefault
+// stands for --rows where that is not given.
+func (b *benchFlags) checkOperator(byDefault string) (rows, drawn []int, err error) {
+	if rows, drawn, err = b.operatorFlags.check(byDefault); err != nil {
+		return nil, nil, err
+	}
+	teams, err := b.as("santapp").santapp()
+	if err != nil {
+		return nil, nil, err
+	}
+	n := slices.Min(rows)
+	return rows, drawn, enoughTeams(drawn, n, teams.Most(n, teams.Parents), "at most ")
+}
+
+// enoughTeams refuses to draw more teams than a key head has of so many rows;
+// atMost is "at most " where that is a bound.
+func enoughTeams(drawn []int, rows, teams int, atMost string) error {
+	if k := slices.Max(drawn); k > teams {
+		return usagef("--drawn %d: a key head has %s%s of %s: draw at most %d, or give more --rows", k, atMost, count(teams, "team"), count(rows, "row"), teams)
+	}
+	return nil
 }
 
 // peerPatience is the longest that a peer may take for an answer: PyTorch needs up to
@@ -149,6 +169,9 @@ func (r *operatorBench) measure(rows int, drawn []int) error {
 		return err
 	}
 	defer o.Close()
+	if err := enoughTeams(drawn, rows, o.Fewest, ""); err != nil {
+		return err
+	}
 	r.logf("%s: timing with %s teams drawn", count(rows, "row"), r.drawn)
 	switch {
 	case r.stages:

@@ -96,8 +96,6 @@ func (b *operatorFlags) check(byDefault string) (rows, drawn []int, err error) {
 		return nil, nil, usagef("--drawn %q: want numbers of at least 1", b.drawn)
 	case slices.Max(rows) > 1<<24:
 		return nil, nil, usagef("--rows %d: want at most %d", slices.Max(rows), 1<<24)
-	case slices.Max(drawn) > slices.Max(rows):
-		return nil, nil, usagef("--drawn %d: more teams than there are in %s (--rows)", slices.Max(drawn), count(slices.Max(rows), "row"))
 	case b.suffix > 1<<24 || b.rounds > mostRepeats:
 		return nil, nil, usagef("--suffix %d, --rounds %d: want at most %d and %d", b.suffix, b.rounds, 1<<24, mostRepeats)
 	case b.protocol != protocolGraph && b.protocol != protocolPaper:

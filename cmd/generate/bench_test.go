@@ -214,7 +214,26 @@ func TestBenchOperatorRows(t *testing.T) {
 		}
 	}
 	refused(t, generate(t, "", "bench", tiny+"qwen2_tied_gqa", "--attention-op", "--device", "cpu", "--heads", "14/2", "--dim", "16", "--drawn", "5000"), 2, "",
-		"--drawn 5000: more teams than there are in 4096 rows (--rows)")
+		"--drawn 5000: a key head has at most 1024 teams of 4096 rows: draw at most 1024, or give more --rows")
+}
+
+// Clusters of k-means are often too small for all their representatives: what they
+// have is known when they are made. What is measured before stays.
+func TestBenchOperatorDrawn(t *testing.T) {
+	args := []string{"bench", needle, "--attention-op", "--heads", "14/2", "--rows", "512", "--drawn"}
+	o := generate(t, "", append(args, "2,128")...)
+	said := regexp.MustCompile(`generate: --drawn 128: a key head has (1[012][0-9]) teams of 512 rows: draw at most (\d+), or give more --rows\n$`).FindStringSubmatch(o.errors)
+	if o.code != 2 || said == nil || said[1] != said[2] || o.out != "" {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", o.code, o.out, o.errors)
+	}
+	if out := answer(t, "", append(args, said[1])...).out; !strings.Contains(out, "| 512   | "+said[1]) {
+		t.Errorf("as many as there are:\n%s", out)
+	}
+	both := slices.Clone(args)
+	both[6] = "2048,512"
+	if o := generate(t, "", append(both, "128")...); o.code != 2 || !strings.Contains(o.out, "| 2048  | 128 ") || strings.Contains(o.out, "| 512 ") {
+		t.Errorf("exit code %d, stdout %s, stderr %q", o.code, o.out, o.errors)
+	}
 }
 
 // A latent cache has a latent operator, by default of DeepSeek-V2-Lite's size.
