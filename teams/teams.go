@@ -24,6 +24,10 @@ type Config struct {
 	Representatives int // R, most representatives of a parent
 }
 
+// mostParentSize is more rows than a prompt has; products of it with them do not
+// overflow.
+const mostParentSize = 1 << 30
+
 // Validate checks that a budget of S rows is a whole number of teams of P/R
 // rows, at least one.
 func (c Config) Validate(budget int) error {
@@ -31,6 +35,8 @@ func (c Config) Validate(budget int) error {
 	switch {
 	case p < 1:
 		return fmt.Errorf("--parent-size %d: must be at least 1", p)
+	case p > mostParentSize:
+		return fmt.Errorf("--parent-size %d: must be at most %d", p, mostParentSize)
 	case r < 1:
 		return fmt.Errorf("--representatives %d: must be at least 1", r)
 	case budget < 1:

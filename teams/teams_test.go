@@ -49,6 +49,7 @@ func TestConfigErrors(t *testing.T) {
 		want   string
 	}{
 		{Config{0, 1}, 8, "--parent-size 0: must be at least 1"},
+		{Config{1<<30 + 1, 1}, 8, "--parent-size 1073741825: must be at most 1073741824"},
 		{Config{16, -1}, 8, "--representatives -1: must be at least 1"},
 		{Config{16, 4}, 0, "--budget 0: must be at least 1"},
 		{Config{16, 3}, 9, "--representatives 3 must divide --parent-size 16"},

@@ -163,6 +163,7 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{m, ids, "--reps", "fp4"}, `--reps "fp4": want one of cache, fp8`},
 		{[]string{m, ids, "--parent-size", "10"}, "--representatives 4 must divide --parent-size 10"},
 		{[]string{m, ids, "--parent-size", "0"}, "--parent-size 0: must be at least 1"},
+		{[]string{m, ids, "--parent-size", "288230376151711744", "--budget", "72057594037927936", "--parents", "segmented"}, "--parent-size 288230376151711744: must be at most 1073741824"},
 		{[]string{m, ids, "--representatives", "0"}, "--representatives 0: must be at least 1"},
 		{[]string{m, ids, "--budget", "510"}, "--budget 510 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
 		{[]string{m, ids, "--budget", "0"}, "--budget 0: must be at least 1"},
