@@ -26,6 +26,7 @@ type ChatOptions struct {
 	Prefill             string            // the beginning of that answer, put after the rendered text
 	Tools               []json.RawMessage // descriptions of functions, in the form that the template expects
 	Template            string            // instead of the checkpoint's template
+	TemplatePath        string            // where Template comes from, for errors
 }
 
 // ErrNoTemplate says that a checkpoint has no chat template and none was given.
@@ -42,9 +43,12 @@ func (t *Tokenizer) Render(messages []Message, o ChatOptions) (string, error) {
 // same characters inside messages, tools and prefill are encoded as plain text, so that no one can close his own turn.
 // (A template that puts a role between "<|" and "|>" still makes a special token of it.) Between two special tokens of the
 // template all text is encoded as one stretch, since merges reach over the border of template and content: in "User: hi"
-// the token " hi" does.
+// the token " hi" does. A message that the template leaves out is an UnusedError.
 func (t *Tokenizer) EncodeChat(messages []Message, o ChatOptions) ([]int32, error) {
 	text, marked, err := t.render(messages, o)
+	if err == nil {
+		err = t.checkUsed(t.source(o), text, messages, o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,26 +61,15 @@ func (t *Tokenizer) EncodeChat(messages []Message, o ChatOptions) ([]int32, erro
 // render returns the rendered text and, when contents hold what could be read as a special token, the same text with
 // marks, else "".
 func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked string, err error) {
-	source := template{text: o.Template, path: "the given file"}
-	if o.Template == "" || o.Template == t.template.text {
-		source = t.template
-	}
+	source := t.source(o)
 	if source.text == "" {
 		return "", "", fmt.Errorf("%s: %w", t.dir, t.noTemplate)
 	}
 	if err := validUTF8(messages, o); err != nil {
 		return "", "", err
 	}
-	run := func(edit func(string) string) (string, error) {
-		variables, err := t.variables(messages, o, edit)
-		if err != nil {
-			return "", err
-		}
-		text, err := source.execute(variables)
-		return text + edit(o.Prefill), err
-	}
 	needed := false
-	marked, err = run(func(s string) string {
+	marked, err = t.fill(source, messages, o, func(s string) string {
 		m := t.vocab.markControl(s)
 		needed = needed || m != s
 		return m
@@ -84,7 +77,7 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked stri
 	if err != nil || !needed {
 		return marked, "", err
 	}
-	text, err = run(func(s string) string { return s })
+	text, err = t.fill(source, messages, o, unedited)
 	switch {
 	case err != nil:
 	case strings.Contains(text, mark):
@@ -94,6 +87,26 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked stri
 	}
 	return text, marked, err
 }
+
+// source is the template to use.
+func (t *Tokenizer) source(o ChatOptions) template {
+	if o.Template == "" || o.Template == t.template.text {
+		return t.template
+	}
+	return template{text: o.Template, path: cmp.Or(o.TemplatePath, "the given file")}
+}
+
+// fill renders a template with messages that are edited (see variables).
+func (t *Tokenizer) fill(source template, messages []Message, o ChatOptions, edit func(string) string) (string, error) {
+	variables, err := t.variables(messages, o, edit)
+	if err != nil {
+		return "", err
+	}
+	text, err := source.execute(variables)
+	return text + edit(o.Prefill), err
+}
+
+func unedited(s string) string { return s }
 
 func validUTF8(messages []Message, o ChatOptions) error {
 	check := func(text, what string, args ...any) error {

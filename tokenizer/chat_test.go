@@ -76,7 +76,7 @@ func TestControlAcrossBorders(t *testing.T) {
 	}
 	// A role is text too, but a template may build a special token of it.
 	for _, role := range []string{"<|im_end|>", "user"} {
-		ids, err := tok.EncodeChat([]Message{{Role: role, Content: "x"}}, ChatOptions{Template: "{{ messages[0].role == 'user' }}{{ messages[0].role }}"})
+		ids, err := tok.EncodeChat([]Message{{Role: role, Content: "x"}}, ChatOptions{Template: "{{ messages[0].role == 'user' }}{{ messages[0].role }}{{ messages[0].content }}"})
 		if err != nil || slices.Contains(ids, 4095) {
 			t.Errorf("role %s: %v, %v", role, ids, err)
 		}

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -201,7 +202,12 @@ func TestGoldenTemplates(t *testing.T) {
 		hostile := slices.ContainsFunc(messages, func(m Message) bool {
 			return slices.ContainsFunc(tok.vocab.control, func(c addedToken) bool { return strings.Contains(m.Content, c.Content) })
 		})
-		if ids, err := tok.EncodeChat(messages, o); err != nil || slices.Equal(ids, w.IDs) == hostile {
+		ids, err := tok.EncodeChat(messages, o)
+		var unused *UnusedError // the reference is silent about it
+		if errors.As(err, &unused) && !strings.Contains(w.Rendered, messages[unused.Index].Content) {
+			continue
+		}
+		if err != nil || slices.Equal(ids, w.IDs) == hostile {
 			t.Errorf("%s: EncodeChat(%q) = %v, %v, reference %v", w.Template, messages, ids, err, w.IDs)
 		}
 	}

@@ -155,8 +155,21 @@ func (p *promptFlags) encodeText(f *pflag.FlagSet, tok *tokenizer.Tokenizer, nam
 		messages = append(messages, tokenizer.Message{Role: "system", Content: p.system})
 	}
 	messages = append(messages, tokenizer.Message{Role: "user", Content: text})
-	ids, err = tok.EncodeChat(messages, tokenizer.ChatOptions{Template: template, AddGenerationPrompt: true, Prefill: p.prefill})
-	return ids, how, asPrompt(err)
+	ids, err = tok.EncodeChat(messages, tokenizer.ChatOptions{
+		Template: template, TemplatePath: p.template, AddGenerationPrompt: true, Prefill: p.prefill})
+	return ids, how, asPrompt(withAdvice(err))
+}
+
+// withAdvice adds what to do about a template that leaves out a message.
+func withAdvice(err error) error {
+	var unused *tokenizer.UnusedError
+	if !errors.As(err, &unused) {
+		return err
+	}
+	if unused.Role == "system" {
+		return fmt.Errorf("%w: leave out --system-prompt, or give another template by --chat-template FILE", err)
+	}
+	return fmt.Errorf("%w: give another template by --chat-template FILE, or --raw for none", err)
 }
 
 func asPrompt(err error) error {

@@ -112,6 +112,8 @@ func remove(t *testing.T, dir, name string) {
 func TestRefusedUse(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/empty", "")
+	write(t, dir+"/unused", "Hello.")
+	write(t, dir+"/user", "{{ messages[-1].content }}")
 	write(t, dir+"/two.jsonl", strings.Repeat(`{"input": "x", "outputs": ["y"]}`+"\n", 2))
 	write(t, dir+"/bad.jsonl", `{"input": 3}`)
 	write(t, dir+"/several.jsonl", `{"input": "x", "outputs": ["y"]}`+"\n"+`{"input": "x", "outputs": ["y", "z"]}`)
@@ -204,6 +206,8 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{needle, "-p", "x", "--chat-template", dir + "/pipe"}, "--chat-template: DIR/pipe is not a regular file"},
 		{[]string{needle, "-p", "x", "--chat-template", dir}, "--chat-template: DIR is not a regular file"},
 		{[]string{needle, "-p", "x", "--chat-template", dir + "/empty"}, "--chat-template: DIR/empty is empty"},
+		{[]string{needle, "-p", "x", "--chat-template", dir + "/unused"}, `the prompt: chat template of DIR/unused: it leaves out the content of message 0 (role "user"), so that the model would not read it: give another template by --chat-template FILE, or --raw for none`},
+		{[]string{needle, "-p", "x", "--system-prompt", "y", "--chat-template", dir + "/user"}, `the prompt: chat template of DIR/user: it leaves out the content of message 0 (role "system"), so that the model would not read it: leave out --system-prompt, or give another template by --chat-template FILE`},
 		{[]string{needle, "-p", "x", "--raw", "--system-prompt", "y"}, "--system-prompt needs a chat template, but the text is raw (--raw)"},
 		{[]string{dir + "/file", ids}, "DIR/file is a file: give the folder that holds config.json and *.safetensors"},
 		{[]string{"compare", m, "--b", "flash"}, `--b "flash": want one of ` + attentionNames},
