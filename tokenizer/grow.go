@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,22 +12,7 @@ import (
 // Functions of the engine that make much of little, in one step that no watch could end. The guard's own tell how large the
 // result will be, and then do the same.
 
-// text is a value as the engine prints it.
-func (g *guard) text(v jinja.Value) (string, error) {
-	if v.IsString() {
-		return v.AsString(), nil
-	}
-	if _, err := g.size(v, g.room, 0); err != nil {
-		return "", err
-	}
-	printed, err := jinja.Compile("{{ v }}")
-	if err != nil {
-		return "", err
-	}
-	return printed.RenderValues(map[string]jinja.Value{"v": v})
-}
-
-// texts are the values of args as the engine prints them.
+// texts are the values of args as Jinja prints them.
 func (g *guard) texts(args []jinja.Value) ([]string, error) {
 	all := make([]string, len(args))
 	for i, v := range args {
@@ -75,10 +61,38 @@ func (g *guard) replace(args []jinja.Value, named map[string]jinja.Value) (jinja
 	return jinja.NewString(text), err
 }
 
+// replaceIn is the method, of a text alone.
+func (g *guard) replaceIn(args []jinja.Value, named map[string]jinja.Value) (jinja.Value, error) {
+	if err := textFirst("replace", args); err != nil {
+		return jinja.Undefined(), err
+	}
+	return g.replace(args, named)
+}
+
+// textFirst refuses a method of what is not a text.
+func textFirst(method string, args []jinja.Value) error {
+	if len(args) == 0 || !args[0].IsString() {
+		return fmt.Errorf(".%s of %s is not supported, only of a text: mend the template", method, kinds(args[:min(1, len(args))]...))
+	}
+	return nil
+}
+
+// toText is the filter string.
+func (g *guard) toText(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	all, err := g.texts(args)
+	if err != nil || len(all) != 1 {
+		return jinja.Undefined(), cmp.Or(err, errors.New("string has no arguments"))
+	}
+	return jinja.NewString(all[0]), nil
+}
+
 // format is the engine's: {} and {0} in a text are replaced by what follows it.
 func (g *guard) format(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if err := textFirst("format", args); err != nil {
+		return jinja.Undefined(), err
+	}
 	all, err := g.texts(args)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return jinja.Undefined(), err
 	}
 	text := all[0]

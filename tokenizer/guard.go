@@ -23,6 +23,8 @@ const (
 	formatText  = "__format"
 	joinItems   = "__join"
 	writeJSON   = "__tojson"
+	replaceIn   = "__replaced"
+	asText      = "__string"
 )
 
 // Bounds on a template, far beyond any published one: they keep a broken or hostile template from overflowing the stack,
@@ -60,7 +62,11 @@ func (g *guard) addTo(variables map[string]jinja.Value) error {
 		enterMacro: g.enterMacro, leaveMacro: g.leaveMacro, enterLoop: g.step, printed: g.print,
 		assigned: g.assign, assignField: g.assignField, indentBy: g.indent, "range": g.rangeOf, "namespace": g.namespace,
 		sized: g.sized, replaceText: g.replace, formatText: g.format, joinItems: g.join, writeJSON: g.toJSON,
+		replaceIn: g.replaceIn, asText: g.toText,
 	} {
+		variables[name] = jinja.NewCallable(name, f)
+	}
+	for name, f := range g.operationsByName() {
 		variables[name] = jinja.NewCallable(name, f)
 	}
 	return nil
@@ -156,17 +162,17 @@ func (g *guard) leaveMacro([]jinja.Value, map[string]jinja.Value) (jinja.Value, 
 	return jinja.NewString(""), nil
 }
 
-// print passes on what is printed.
+// print passes on what is printed, as a text.
 func (g *guard) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	v, err := g.assign(args, nil)
-	if err != nil || !v.IsString() && !v.IsList() && !v.IsDict() {
+	if err != nil {
 		return v, err
 	}
-	size, err := g.size(v, g.room, 0)
-	if g.printed += size - valueBytes; err == nil && g.printed > g.room {
+	text, err := g.text(v)
+	if g.printed += len(text); err == nil && g.printed > g.room {
 		err = fmt.Errorf("it prints more than %d bytes", g.room)
 	}
-	return v, err
+	return jinja.NewString(text), err
 }
 
 // assign passes on a value that a variable gets.

@@ -12,9 +12,12 @@ import (
 var growing = regexp.MustCompile(`^\.\s*(replace|format)\b\s*(\(\s*\)?)?`)
 
 // growingFilter is a filter of that kind.
-var growingFilter = regexp.MustCompile(`^\|\s*(replace|join|tojson|indent)\b`)
+var growingFilter = regexp.MustCompile(`^\|\s*(replace|join|tojson|indent|string)\b`)
 
-var guarded = map[string]string{"replace": replaceText, "format": formatText, "join": joinItems, "tojson": writeJSON, "indent": indentBy}
+var guarded = map[string]string{"replace": replaceText, "format": formatText, "join": joinItems, "tojson": writeJSON, "indent": indentBy, "string": asText}
+
+// methods are functions for methods, which are texts' alone.
+var methods = map[string]string{"replace": replaceIn, "format": formatText}
 
 // maxCalls bounds such methods in one tag.
 const maxCalls = 100
@@ -51,7 +54,7 @@ func (t *tagBody) filter(src string) (taken int) {
 	return taken
 }
 
-// call adds a method of what t ends with, as a function: x.replace(y) becomes __replace(x,y). It returns how much of
+// call adds a method of what t ends with, as a function: x.replace(y) becomes __replaced(x,y). It returns how much of
 // src, which begins with the method, it took.
 func (t *tagBody) call(src string) (taken int, err error) {
 	found := growing.FindStringSubmatch(src)
@@ -65,7 +68,7 @@ func (t *tagBody) call(src string) (taken int, err error) {
 	case strings.Count(t.body(), "__") > maxCalls:
 		return 0, fmt.Errorf("more than %d calls of methods and filters in one tag", maxCalls)
 	}
-	*t = slices.Insert(*t, at, piece{" (", " " + guarded[found[1]] + "("})
+	*t = slices.Insert(*t, at, piece{" (", " " + methods[found[1]] + "("})
 	if strings.HasSuffix(found[2], ")") {
 		t.add(")")
 	} else {

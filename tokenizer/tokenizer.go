@@ -8,8 +8,11 @@
 // A chat template is a program from the checkpoint. Its loops, calls, values and output are bounded (guard.go, grow.go), so
 // that it cannot stop this program by a value that contains itself, a deep recursion, a loop without end or a text that
 // doubles; what takes too long or too much memory all the same is not waited for (watch.go), but works on until the program
-// ends. Of the patterns of tokenizer.json those are refused that can take time without end on a few letters (pattern.go); a
-// hostile one can be slow all the same, and the library ends the program when one needs more than 10,000,000 steps for a
+// ends. The engine of templates differs from Jinja2 in white space (whitespace.go), operators (operators.go) and printing
+// (printing.go), so that templates are rewritten before it sees them.
+//
+// Of the patterns of tokenizer.json those are refused that can take time without end on a few letters (pattern.go); a hostile
+// one can be slow all the same, and the library ends the program when one needs more than 10,000,000 steps for a
 // match. Use a checkpoint of unknown origin in a process with limits.
 //
 // Terms: a special (control) token is an added token marked special, such as <|im_end|>; a piece is a token as

@@ -101,7 +101,11 @@ func (w *rewriter) tag(kind byte) error {
 			if err := bounded(kind, body.code()); err != nil {
 				return fmt.Errorf("line %d: %w", line, err)
 			}
-			w.emit(kind, body.body())
+			rewritten, err := body.operators(kind)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", line, err)
+			}
+			w.emit(kind, rewritten)
 			w.close(at, kind)
 			return nil
 		case depth == 0 && (c == '-' || c == '+' && kind == '%') && strings.HasPrefix(w.src[at+1:], closing(kind)):
