@@ -14,7 +14,8 @@ import (
 
 // operationsByName are the functions that operators call.
 func (g *guard) operationsByName() map[string]callable {
-	all := map[string]callable{operations["compare"]: g.compare, operations["neg"]: signed("-"), operations["pos"]: signed("+")}
+	all := map[string]callable{operations["compare"]: g.compare, operations["neg"]: signed("-"), operations["pos"]: signed("+"),
+		operations["field"]: have, operations["item"]: item}
 	for operator, f := range map[string]func(a, b jinja.Value) (jinja.Value, error){
 		"+": g.sum, "*": g.product, "~": g.concat,
 		"-": numeric("-"), "/": numeric("/"), "//": numeric("//"), "%": numeric("%"), "**": numeric("**"),

@@ -84,6 +84,7 @@ func (p *parser) row(operand func() string, operators ...string) string {
 
 func (p *parser) call(operator string, operands ...string) string {
 	p.count()
+	p.computes = p.computes || operator != "field" && operator != "item"
 	return operations[operator] + "(" + strings.Join(operands, ", ") + ")"
 }
 
@@ -152,17 +153,36 @@ func (p *parser) postfix(text string) string {
 	for {
 		switch p.next() {
 		case ".":
-			text += p.take()
+			text = p.call("field", text) + p.take()
 			if field := p.next(); !isName(field) && !isNumber(field) {
 				p.fail(field)
 			}
 			text += p.take()
-		case "(", "[":
+		case "(":
 			text += p.brackets()
+		case "[":
+			text = p.deeper(func() string { return p.item(text) })
 		default:
 			return text
 		}
 	}
+}
+
+// item is a value with an index or a slice.
+func (p *parser) item(text string) string {
+	p.take()
+	key := ""
+	if p.next() != ":" {
+		key = p.condition()
+		if p.accept("]") {
+			return p.call("item", text, key)
+		}
+	}
+	text = p.call("field", text) + "[" + key + p.list("]")
+	if p.next() == "" {
+		p.fail("the end")
+	}
+	return text + p.take()
 }
 
 // filters is a value with its filters and tests.

@@ -15,7 +15,7 @@ var (
 	macroTag  = regexp.MustCompile(`^\s*macro\s+\w+\s*\(([^)]*)\)`)
 	parameter = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*(?:=|$)`)
 
-	reserved = regexp.MustCompile(`\b__(enter|leave|step|print|assign|field|indent|sized|replaced?|string|format|join|tojson|add|sub|mul|div|floordiv|mod|pow|concat|compare|neg|pos)\b`) // the names of guard.go
+	reserved = regexp.MustCompile(`\b__(enter|leave|step|print|assign|field|indent|sized|replaced?|string|format|join|tojson|add|sub|mul|div|floordiv|mod|pow|concat|compare|neg|pos|have|item)\b`) // the names of guard.go
 	mutation = regexp.MustCompile(`\.\s*(append|insert|pop|update)\b`)
 	product  = regexp.MustCompile(`(?:^|[^\w.])\d+(?:\.\d+)?\s*\*|\*\s*\d{1,3}(?:[^\w.]|$)`)
 )

@@ -14,19 +14,20 @@ import (
 
 // maxDepth bounds how deep brackets and the like stand in each other, and maxOperations what one tag computes: a row of
 // operations becomes a nest of calls, whose depth the engine does not watch.
-const maxDepth, maxOperations = 200, 200
+const maxDepth, maxOperations = 200, 500
 
 // operations are the guard's functions by operator.
 var operations = map[string]string{
 	"+": "__add", "-": "__sub", "*": "__mul", "/": "__div", "//": "__floordiv", "%": "__mod", "**": "__pow", "~": "__concat",
-	"compare": "__compare", "neg": "__neg", "pos": "__pos",
+	"compare": "__compare", "neg": "__neg", "pos": "__pos", "field": "__have", "item": "__item",
 }
 
 // parser reads the inside of a tag. The first error stays.
 type parser struct {
 	t         tagBody
 	at, depth int
-	calls     int // of operations
+	calls     int  // of the guard's functions
+	computes  bool // one of them is more than a field or item
 	err       error
 }
 
@@ -176,7 +177,7 @@ func (p *parser) macro() string {
 	body := p.t.body()
 	p.take()
 	p.condition()
-	if p.calls > 0 {
+	if p.computes {
 		p.stop(errors.New("a macro's default value with an operation is not supported"))
 	}
 	return body

@@ -14,8 +14,8 @@ import (
 
 // execute renders a template. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
 // strftime_now, namespace, loop controls) and reads no files. Operators and printing are the guard's (see operators.go). Known
-// differences from Jinja: a tuple is a list, a field of an undefined value is undefined, and filters and tests are less strict
-// about the kinds of values (none | length is 0). The engine may panic on a malformed template: that is an error here.
+// differences from Jinja: a tuple is a list, and filters and tests are less strict about the kinds of values (none | length
+// is 0). The engine may panic on a malformed template: that is an error here.
 func (t template) execute(variables map[string]jinja.Value) (text string, err error) {
 	size, err := sizeOf(variables)
 	if err == nil {

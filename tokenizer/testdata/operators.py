@@ -31,6 +31,10 @@ none | 2.0 | -0.0 | none | string | 2.0 | string + 'a' | zzz | string | zzz.repl
 '{}-{}'.format(1.0, none) | 'a1b'.replace('1', 2 | string) | n.replace('a', 'b') + 'c' | text.replace('x', '-')[1:] + 'y' | 'a' in text.replace('x', 'a')
 text[1 + 1] | text[:n - 2] | text[-1] | text[n // 2:] | messages[n - 3].role + 'x' | messages[-1]['ro' + 'le'] | range(n - 1) | list
 ['a', 'b'][1 - 1] | {'a': 1 + 1}['a'] | {'a' + 'b': 1}['ab'] | (1 + 2) * 3 | ((1)) + (2) | dict(a=1 + 1)['a'] | [1 + 1, 2 == 2] | text | default(1 + 1)
+zzz.a | zzz['a'] | zzz[0] | zzz[1:] | messages[0].zzz | messages[0].zzz.y | messages[9] | messages[9].content | messages[-1].content | messages[-2]
+none.a | none['a'] | none[0] | n.a | n[0] | text['upper2'] | text['a'] | text[0] | text[9] | text[-4] | text[-5] | text[true] | text[1.0] | text[none] | text[zzz]
+messages['role'] | messages[0]['role'] | messages[0]['zzz'] | messages[0][0] | messages[0][none] | messages[0][zzz] | [1, 2]['a'] | [1, 2][-1] | [1, 2][true] | [1, 2][2] | [1, 2][1.0] | 'é日本'[1] | 'é日本'[-1]
+zzz.a is defined | zzz is defined and zzz.a | messages[0].zzz is defined | (zzz or {'a': 1}).a | (zzz if false).a | {'a': [{'b': 'c'}]}.a[0].b | [[1, 2], [3]][0][1] | [1, 2, 3][:2][1] | text[1:][0] | text.upper()[0] | ([1] + [2])[1]
 text | length == 4 | text | upper + '!' | text.upper() + '!' | 'a' ~ text | length | text is string and n is number | text is not defined or n == 3
 """.strip().replace("\n", " | ")
 VALUES = {"n": 3, "text": "axbx", "messages": [{"role": "user", "content": "hi"}]}
