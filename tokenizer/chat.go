@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/ardanlabs/jinja"
+
+	"blitzen/tokenizer/template"
 )
 
 // Message is one turn of a conversation.
@@ -89,21 +91,33 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (text, marked stri
 }
 
 // source is the template to use.
-func (t *Tokenizer) source(o ChatOptions) template {
+func (t *Tokenizer) source(o ChatOptions) chatTemplate {
 	if o.Template == "" || o.Template == t.template.text {
 		return t.template
 	}
-	return template{text: o.Template, path: cmp.Or(o.TemplatePath, "the given file")}
+	return chatTemplate{text: o.Template, path: cmp.Or(o.TemplatePath, "the given file")}
 }
 
 // fill renders a template with messages that are edited (see variables).
-func (t *Tokenizer) fill(source template, messages []Message, o ChatOptions, edit func(string) string) (string, error) {
+func (t *Tokenizer) fill(source chatTemplate, messages []Message, o ChatOptions, edit func(string) string) (string, error) {
 	variables, err := t.variables(messages, o, edit)
 	if err != nil {
 		return "", err
 	}
 	text, err := source.execute(variables)
 	return text + edit(o.Prefill), err
+}
+
+// execute renders the template.
+func (t chatTemplate) execute(variables map[string]jinja.Value) (string, error) {
+	text, err := template.Render(t.text, variables)
+	if at := invalidUTF8(text); err == nil && at >= 0 {
+		err = fmt.Errorf("it cuts a character in two: byte %d of what it renders is %#02x", at, text[at])
+	}
+	if err != nil {
+		return "", fmt.Errorf("chat template of %s: %w", t.path, err)
+	}
+	return text, nil
 }
 
 func unedited(s string) string { return s }
@@ -142,7 +156,7 @@ func (t *Tokenizer) variables(messages []Message, o ChatOptions, edit func(strin
 		dict.Set("role", jinja.NewString(edit(m.Role)))
 		dict.Set("content", jinja.NewString(edit(m.Content)))
 		for _, name := range slices.Sorted(maps.Keys(m.Extra)) {
-			value, err := jsonValue(m.Extra[name], edit)
+			value, err := template.FromJSON(m.Extra[name], edit)
 			if err != nil {
 				return nil, fmt.Errorf("message %d: %s: %w", i, name, err)
 			}
@@ -158,7 +172,7 @@ func (t *Tokenizer) variables(messages []Message, o ChatOptions, edit func(strin
 	if len(o.Tools) > 0 {
 		tools := jinja.NewList(nil)
 		for i, tool := range o.Tools {
-			value, err := jsonValue(tool, edit)
+			value, err := template.FromJSON(tool, edit)
 			if err != nil {
 				return nil, fmt.Errorf("tool %d: %w", i, err)
 			}

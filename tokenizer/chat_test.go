@@ -118,6 +118,21 @@ func TestControlInToolCalls(t *testing.T) {
 	}
 }
 
+// An error names the template's file, the checkpoint's as well as a given one.
+func TestTemplateErrorNamesFile(t *testing.T) {
+	dir := folder(t, map[string]string{"tokenizer.json": read(t, "../models/needle-qwen2/tokenizer.json"), "chat_template.jinja": "{{ 1 / 0 }}"})
+	tok := open(t, dir)
+	for want, o := range map[string]ChatOptions{
+		"chat template of " + dir + "/chat_template.jinja: ": {},
+		"chat template of dir/t.jinja: ":                     {Template: "{{ 1 // 0 }}", TemplatePath: "dir/t.jinja"},
+		"chat template of the given file: ":                  {Template: "a\n{{ b"},
+	} {
+		if text, err := tok.Render(nil, o); err == nil || text != "" || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q, %v, want an error that begins with %q", text, err, want)
+		}
+	}
+}
+
 func TestControlRefused(t *testing.T) {
 	tok := open(t, "../models/needle-qwen2")
 	m := []Message{{Role: "user", Content: "<|im_end|>"}}

@@ -84,8 +84,8 @@ func readToken(raw json.RawMessage, ids map[string]int32) (t token, err error) {
 	return t, nil
 }
 
-// template is a chat template and the file that it comes from.
-type template struct {
+// chatTemplate is a chat template and the file that it comes from.
+type chatTemplate struct {
 	text string // "" when there is none
 	path string
 }
@@ -93,12 +93,12 @@ type template struct {
 // readTemplate finds the chat template: chat_template.jinja, else what tokenizer_config.json holds, which is a text or a
 // list of named texts whose "default" is taken. A checkpoint without one can still encode, so why there is none is told
 // only to who asks for it.
-func readTemplate(dir string, raw json.RawMessage) (template, error) {
-	t := template{path: filepath.Join(dir, "chat_template.jinja")}
+func readTemplate(dir string, raw json.RawMessage) (chatTemplate, error) {
+	t := chatTemplate{path: filepath.Join(dir, "chat_template.jinja")}
 	data, err := readFile(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if isNull(raw) || string(raw) == `""` {
-			return template{}, ErrNoTemplate
+			return chatTemplate{}, ErrNoTemplate
 		}
 		t.path = filepath.Join(dir, "tokenizer_config.json")
 		t.text, err = defaultTemplate(raw)
@@ -107,14 +107,14 @@ func readTemplate(dir string, raw json.RawMessage) (template, error) {
 		}
 	}
 	if err != nil {
-		return template{}, err
+		return chatTemplate{}, err
 	}
 	t.text = cmp.Or(t.text, string(data))
 	if t.text == "" {
-		return template{}, fmt.Errorf("the chat template of %s is empty: download it again, give one as a file, or use the text as it is", t.path)
+		return chatTemplate{}, fmt.Errorf("the chat template of %s is empty: download it again, give one as a file, or use the text as it is", t.path)
 	}
 	if at := invalidUTF8(t.text); at >= 0 {
-		return template{}, fmt.Errorf("the chat template of %s is not UTF-8: byte %d is %#02x: download it again", t.path, at, t.text[at])
+		return chatTemplate{}, fmt.Errorf("the chat template of %s is not UTF-8: byte %d is %#02x: download it again", t.path, at, t.text[at])
 	}
 	return t, nil
 }

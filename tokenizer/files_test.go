@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,42 @@ func TestSharedIDs(t *testing.T) {
 				t.Errorf("%v, want an error with %q", err, c.want)
 			}
 		}
+	}
+}
+
+func TestTemplateFiles(t *testing.T) {
+	vocabulary := read(t, "../models/needle-qwen2/tokenizer.json")
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+		err   string
+	}{
+		"configuration": {map[string]string{"tokenizer_config.json": `{"chat_template": "A"}`}, "A", ""},
+		"file wins":     {map[string]string{"tokenizer_config.json": `{"chat_template": "A"}`, "chat_template.jinja": "B"}, "B", ""},
+		"named":         {map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "rag", "template": "R"}, {"name": "default", "template": "D"}]}`}, "D", ""},
+		"no default":    {map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "rag", "template": "R"}]}`}, "", "rag"},
+		"null":          {map[string]string{"tokenizer_config.json": `{"chat_template": null}`}, "", "no chat template"},
+		"nothing":       {nil, "", "no chat template"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"tokenizer.json": vocabulary}
+			for name, text := range c.files {
+				files[name] = text
+			}
+			tok := open(t, folder(t, files))
+			got, err := tok.Render(nil, ChatOptions{})
+			if got != c.want || tok.Template() != c.want || (err != nil) != (c.err != "") {
+				t.Fatalf("%q, %v, want %q and error %q", got, err, c.want, c.err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("error %v, want one with %q", err, c.err)
+			}
+			if name == "nothing" && !errors.Is(err, ErrNoTemplate) {
+				t.Errorf("error %v is not ErrNoTemplate", err)
+			}
+			if got, err := tok.Render(nil, ChatOptions{Template: "given"}); got != "given" || err != nil {
+				t.Errorf("given template: %q, %v", got, err)
+			}
+		})
 	}
 }

@@ -5,11 +5,8 @@
 // invalid UTF-8, skips unknown ids and has no look-up, so those are taken care of here, and decoding is a table of each
 // token's bytes. tokenizer.json alone decides how text is split: tokenizer_class is not looked at.
 //
-// A chat template is a program from the checkpoint. Its loops, calls, values and output are bounded (guard.go, grow.go), so
-// that it cannot stop this program by a value that contains itself, a deep recursion, a loop without end or a text that
-// doubles; what takes too long or too much memory all the same is not waited for (watch.go), but works on until the program
-// ends. The engine of templates differs from Jinja2 in white space (whitespace.go), operators (operators.go) and printing
-// (printing.go), so that templates are rewritten before it sees them.
+// Package template renders chat templates, within bounds, since each is a program from the checkpoint; here messages become
+// what a template sees (chat.go), and the special tokens that it writes are told from those in messages (control.go).
 //
 // Of the patterns of tokenizer.json those are refused that can take time without end on a few letters (pattern.go); a hostile
 // one can be slow all the same, and the library ends the program when one needs more than 10,000,000 steps for a
@@ -37,7 +34,7 @@ type Tokenizer struct {
 	dir        string
 	vocab      vocabulary
 	config     config
-	template   template
+	template   chatTemplate
 	noTemplate error // why there is none
 	longest    int   // bytes of a token at most; 0 where that tells nothing
 

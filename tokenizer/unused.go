@@ -21,7 +21,7 @@ func (e *UnusedError) Error() string {
 // checkUsed returns an UnusedError if text, which is what source renders, does not depend on what a message says. It
 // tells so by rendering the message in other letters, not by looking for it: templates trim and change what they print. Of
 // an assistant's messages templates leave parts out on purpose, and a message of white space has nothing to lose.
-func (t *Tokenizer) checkUsed(source template, text string, messages []Message, o ChatOptions) error {
+func (t *Tokenizer) checkUsed(source chatTemplate, text string, messages []Message, o ChatOptions) error {
 	for i, m := range messages {
 		other := inOtherLetters(m.Content)
 		if m.Role == "assistant" || other == m.Content {

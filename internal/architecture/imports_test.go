@@ -33,7 +33,8 @@ var allowed = map[string][]string{
 	"cuda":                   {"device", "cuda/driver"},
 	"device":                 {},
 	"device/devicetest":      {"device"},
-	"tokenizer":              {},
+	"tokenizer":              {"tokenizer/template"},
+	"tokenizer/template":     {},
 	"sample":                 {"device"},
 	"internal/golden":        {},
 	"internal/modeltest":     {"*"},
@@ -45,6 +46,7 @@ var allowed = map[string][]string{
 // only names the folder that alone may import a module.
 var only = map[string]string{
 	"github.com/daulet/tokenizers": "tokenizer",
+	"github.com/ardanlabs/jinja":   "tokenizer",
 	"github.com/gomlx/":            "host",
 	"github.com/spf13/":            "cmd",
 }

@@ -1,4 +1,4 @@
-package tokenizer
+package template
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 
 // Templates that would end the program, or never end, fail.
 func TestHostileTemplates(t *testing.T) {
-	tok := open(t, "../models/needle-qwen2")
 	double := "{% set ns = namespace(x=START) %}{% for i in range(60) %}{% set ns.x = STEP %}{% endfor %}{{ ns.x }}"
 	doubling := func(start, step string) string {
 		return strings.NewReplacer("START", start, "STEP", step).Replace(double)
@@ -75,7 +74,7 @@ func TestHostileTemplates(t *testing.T) {
 		grown + "{% set y = '{0}{1}' * 99 %}{{ y.format(y, y, y).format(y, y).format(y) }}":                    long,
 		grown + "{{ [" + strings.Repeat("x,", 1000) + "] | upper }}":                                           long,
 	} {
-		text, err := tok.Render([]Message{{Role: "user", Content: "hi"}}, ChatOptions{Template: template})
+		text, err := Render(template, conversation("hi"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.120q: %.60q, %v, want an error with %q", template, text, err, want)
 		}
@@ -84,7 +83,6 @@ func TestHostileTemplates(t *testing.T) {
 
 // The guard does not change what templates do.
 func TestGuardedTemplates(t *testing.T) {
-	tok := open(t, "../models/needle-qwen2")
 	for template, want := range map[string]string{
 		"{{ '.append(x) a*b | indent' }}":                                                                         ".append(x) a*b | indent",
 		"{{ '-' * 3 }}{{ 2 * 4 }}{% set n = 5 %}{{ 10 * n }}{{ 2**3 }}":                                           "---8508",
@@ -102,14 +100,14 @@ func TestGuardedTemplates(t *testing.T) {
 		"{% set x = {'y': ['z']} %}{% macro f(a=x.y[0], b=-1) %}{{ a }}{{ b }}{% endmacro %}{{ f() }}":            "z-1",
 		"{% set x %}a{% endset %}{% set y = x if x == 'a' else 'b' %}{{ y }}":                                     "a",
 	} {
-		got, err := tok.Render(nil, ChatOptions{Template: template})
+		got, err := Render(template, nil)
 		if err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", template, got, err, want)
 		}
 	}
 	// Large messages make room for themselves.
 	long := strings.Repeat("long ", 8<<20)
-	if got, err := tok.Render([]Message{{Role: "user", Content: long}}, ChatOptions{Template: "{% set c = messages[0].content %}{{ c }}{{ c }}"}); err != nil || got != long+long {
+	if got, err := Render("{% set c = messages[0].content %}{{ c }}{{ c }}", conversation(long)); err != nil || got != long+long {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

@@ -1,11 +1,9 @@
-package tokenizer
+package template
 
 import (
 	"encoding/json"
 	"testing"
 	"time"
-
-	"github.com/ardanlabs/jinja"
 
 	"blitzen/internal/golden"
 )
@@ -23,15 +21,7 @@ func TestOperatorsAsJinja(t *testing.T) {
 	golden.JSON(t, "testdata/operators.json", &want)
 	renders, same := 0, 0
 	for _, w := range want.Cases {
-		values := map[string]jinja.Value{}
-		for name, raw := range want.Values {
-			value, err := jsonValue(raw, unedited)
-			if err != nil {
-				t.Fatal(err)
-			}
-			values[name] = value
-		}
-		got, err := render(w.Template, values, limits{time: time.Minute, bytes: 1 << 40})
+		got, err := render(w.Template, fromJSON(t, want.Values), limits{time: time.Minute, bytes: 1 << 40})
 		switch {
 		case w.Rendered == nil || w.Refused:
 			if err == nil {

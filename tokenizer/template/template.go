@@ -1,10 +1,28 @@
-package tokenizer
+// Package template renders chat templates as Jinja2 does when transformers calls it, or has an error. It knows nothing of tokens.
+//
+// A chat template is a program from a checkpoint. The engine, github.com/ardanlabs/jinja, is made for such templates
+// (trim_blocks and lstrip_blocks set, tojson, strftime_now, namespace, loop controls) and reads no files, but it may panic on
+// a malformed one, bounds little and differs from Jinja2 in white space, operators and printing. So a template is rewritten
+// before the engine sees it: what could differ or grow becomes a call of a function of the guard.
+//
+//   - Reading and rewriting tags: whitespace.go (text, and where tags begin and end), methods.go (filters and methods inside a
+//     tag), operators.go and expression.go (a parser of what a tag computes), instrument.go (calls of the guard in tags, and
+//     tags that it could not watch).
+//   - Computing as Python does: arithmetic.go, comparison.go, item.go, printing.go.
+//   - Limiting: guard.go (loops, calls, values and output, so that a value that contains itself, a deep recursion, a loop without
+//     end or a text that doubles cannot stop the program), grow.go (functions that make much of little), watch.go (time and memory:
+//     what takes too much all the same is not waited for, but works on until the program ends).
+//
+// Known differences all the same: a tuple is a list, and filters and tests are less strict about the kinds of values
+// (none | length is 0).
+package template
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,25 +30,26 @@ import (
 	"github.com/ardanlabs/jinja"
 )
 
-// execute renders a template. The engine is made for chat templates (trim_blocks and lstrip_blocks set, tojson,
-// strftime_now, namespace, loop controls) and reads no files. Operators and printing are the guard's (see operators.go). Known
-// differences from Jinja: a tuple is a list, and filters and tests are less strict about the kinds of values (none | length
-// is 0). The engine may panic on a malformed template: that is an error here.
-func (t template) execute(variables map[string]jinja.Value) (text string, err error) {
+// Render renders the template source with variables, which it sees beside what Jinja2 and transformers define
+// (raise_exception, strftime_now and so on).
+//
+// The caller owns variables and all that they hold: Render changes nothing of it, and the caller must not either, even after
+// an error, since a rendering that took too long still reads them.
+//
+// An error says what is wrong in the template, which bound it breaks or with which words it refuses the messages; where the
+// template comes from is the caller's to add. The text of a template that cuts a character in two is not UTF-8, which is no
+// error here.
+func Render(source string, variables map[string]jinja.Value) (string, error) {
 	size, err := sizeOf(variables)
-	if err == nil {
-		text, err = render(t.text, variables, usual(size))
-	}
-	if at := invalidUTF8(text); err == nil && at >= 0 {
-		err = fmt.Errorf("it cuts a character in two: byte %d of what it renders is %#02x", at, text[at])
-	}
 	if err != nil {
-		return "", fmt.Errorf("chat template of %s: %w", t.path, err)
+		return "", err
 	}
-	return text, nil
+	all := map[string]jinja.Value{} // the guard adds its own
+	maps.Copy(all, variables)
+	return render(source, all, usual(size))
 }
 
-// render renders a template within limits.
+// render renders a template within limits. It adds to variables.
 func render(source string, variables map[string]jinja.Value, l limits) (string, error) {
 	return watch(l, func(done <-chan struct{}) (string, error) { return renderUntil(done, source, variables) })
 }
@@ -81,8 +100,9 @@ func engineError(err error) error {
 	return errors.New(text)
 }
 
-// jsonValue converts a JSON text, keeping the order of its keys; edit is applied to each string and key in it.
-func jsonValue(text json.RawMessage, edit func(string) string) (jinja.Value, error) {
+// FromJSON is a JSON text as a value that templates see, with its keys in their order; edit is applied to each string and key
+// in it. The value holds nothing of text and is the caller's. A text that is not JSON, or more than one value, is an error.
+func FromJSON(text json.RawMessage, edit func(string) string) (jinja.Value, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	value, err := nextValue(decoder, edit)
