@@ -1,13 +1,9 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
-	"reflect"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"blitzen/report"
 )
@@ -150,30 +146,6 @@ func (t table[R]) objects() []any {
 		out[i] = r
 	}
 	return out
-}
-
-// csv writes a column for every JSON field, numbers of a list in one cell.
-func (t table[R]) csv(w io.Writer) error {
-	row := reflect.TypeFor[R]()
-	if row.Kind() == reflect.Pointer {
-		row = row.Elem()
-	}
-	fields := slices.DeleteFunc(reflect.VisibleFields(row), func(f reflect.StructField) bool { return f.Anonymous })
-	out := csv.NewWriter(w)
-	header := make([]string, len(fields))
-	for i, f := range fields {
-		header[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
-	}
-	out.Write(header)
-	for _, r := range t.rows {
-		cells, v := make([]string, len(fields)), reflect.Indirect(reflect.ValueOf(r))
-		for i, f := range fields {
-			cells[i] = strings.Trim(fmt.Sprint(v.FieldByIndex(f.Index)), "[]")
-		}
-		out.Write(cells)
-	}
-	out.Flush()
-	return out.Error()
 }
 
 // known is a number in a table, "-" for 0: what is not known or does not apply.
