@@ -76,6 +76,19 @@ func (b *operatorFlags) checkUse(f *pflag.FlagSet) error {
 			return usagef("--%s means nothing %s", name, hint)
 		}
 	}
+	return b.checkProtocol(f)
+}
+
+// checkProtocol refuses flags of what the paper's protocol sets.
+func (b *operatorFlags) checkProtocol(f *pflag.FlagSet) error {
+	if !b.attentionOp || b.protocol != protocolPaper {
+		return nil
+	}
+	for _, set := range []struct{ flag, to string }{{"suffix", "0"}, {"dtype", "fp16"}} {
+		if onCommandLine(f, set.flag) {
+			return usagef("--%s %v: --protocol paper sets it, to %s: leave --%[1]s out, or time by --protocol graph", set.flag, f.Lookup(set.flag).Value, set.to)
+		}
+	}
 	return nil
 }
 

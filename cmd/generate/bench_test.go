@@ -217,6 +217,16 @@ func TestBenchOperatorRows(t *testing.T) {
 		"--drawn 5000: a key head has at most 1024 teams of 4096 rows: draw at most 1024, or give more --rows")
 }
 
+// A protocol that a variable chooses sets nothing where attention is not timed by
+// itself, and a suffix that a variable gives is for where there is one.
+func TestBenchProtocolVariable(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	t.Setenv("GENERATE_PROTOCOL", "paper")
+	answer(t, "", "bench", m, "-p", "8", "-n", "1", "-r", "1", "--attention", "dense", "--dtype", "f32")
+	t.Setenv("GENERATE_SUFFIX", "5")
+	answer(t, "", "bench", m, "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60", "--drawn", "2", "--rounds", "1")
+}
+
 // Clusters of k-means are often too small for all their representatives: what they
 // have is known when they are made. What is measured before stays.
 func TestBenchOperatorDrawn(t *testing.T) {
