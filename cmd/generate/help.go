@@ -18,7 +18,10 @@ func addFlags(cmd *cobra.Command, heading string, register func(*pflag.FlagSet))
 	group := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	group.SortFlags = false
 	register(group)
-	group.VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{helpGroup: {heading}} })
+	group.VisitAll(func(f *pflag.Flag) {
+		f.Annotations = map[string][]string{helpGroup: {heading}}
+		readDecimal(f)
+	})
 	cmd.Flags().AddFlagSet(group)
 	cmd.Flags().SetNormalizeFunc(aliases)
 }

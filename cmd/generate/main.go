@@ -17,7 +17,7 @@
 //	context, need                     whether it fits
 //	spread                            what a latent cache should be grouped by
 //	usage, help, environment, unused  flags in general, errors about them
-//	lists                             flags that are lists
+//	lists, numbers                    flags that are lists or numbers
 //	terminal, progress, stdout, file  the terminal and files
 //	figures                           what an interrupted run has to show
 package main

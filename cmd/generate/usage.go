@@ -149,6 +149,8 @@ func amiss(f *pflag.Flag, err error) string {
 		return "it is out of range"
 	case errors.Is(err, errEmptyElement):
 		return errEmptyElement.Error()
+	case errors.Is(err, errNotDecimal):
+		return errNotDecimal.Error()
 	}
 	return "want " + wanted(f)
 }
