@@ -12,19 +12,29 @@ import (
 var errEmptyElement = errors.New("the list has an empty element: take a comma out, or give the value")
 
 // listValue is a flag's list of values, separated by commas, as it was given.
-// The list may be empty; none of its elements may.
-type listValue string
+// The list may be empty; none of its elements may. Given again, it goes on.
+type listValue struct {
+	list  *string
+	given bool // not the default any more
+}
 
-// Set takes a list that choices can read.
+// Set takes a list that choices can read and adds it to those given before.
 func (l *listValue) Set(s string) error {
-	if slices.Contains(choices(s), "") {
+	elements := choices(s)
+	if slices.Contains(elements, "") {
 		return errEmptyElement
 	}
-	*l = listValue(s)
+	switch {
+	case !l.given || len(choices(*l.list)) == 0:
+		*l.list = s
+	case len(elements) > 0:
+		*l.list += "," + s
+	}
+	l.given = true
 	return nil
 }
 
-func (l *listValue) String() string { return string(*l) }
+func (l *listValue) String() string { return *l.list }
 
 // Type is that of a text, for help.
 func (l *listValue) Type() string { return "string" }
@@ -32,7 +42,7 @@ func (l *listValue) Type() string { return "string" }
 // listVar defines a flag that is a list. shorthand may be "".
 func listVar(f *pflag.FlagSet, list *string, name, shorthand, value, usage string) {
 	*list = value
-	f.VarP((*listValue)(list), name, shorthand, usage)
+	f.VarP(&listValue{list: list}, name, shorthand, usage)
 }
 
 // choices are the elements of a list, without the spaces around them; none of a

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -32,4 +33,55 @@ func TestLists(t *testing.T) {
 	refused(t, generate(t, "", "bench", tiny+"qwen2_tied_gqa"), 2, "", `GENERATE_N_PROMPT="512,": `+errEmptyElement.Error())
 	t.Setenv("GENERATE_N_PROMPT", "4")
 	answer(t, "", "bench", tiny+"qwen2_tied_gqa", "-n", "1, 2", "-d", "", "-r", "1", "--attention", "dense")
+}
+
+// A list that is given again goes on; the default is not a part of it.
+func TestListAgain(t *testing.T) {
+	for _, c := range []struct {
+		given []string
+		want  string
+	}{
+		{nil, `["before"]`}, {[]string{"a"}, `["a"]`}, {[]string{"a", "b"}, `["a" "b"]`}, {[]string{"a,b", "c", "d, e"}, `["a" "b" "c" "d" "e"]`},
+		{[]string{"", "a"}, `["a"]`}, {[]string{"a", " "}, `["a"]`}, {[]string{"", ""}, "[]"}, {[]string{"a", "a"}, `["a" "a"]`},
+	} {
+		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		var list string
+		listVar(f, &list, "list", "l", "before", "")
+		var args []string
+		for _, s := range c.given {
+			args = append(args, "-l", s)
+		}
+		err := f.Parse(args)
+		if got := fmt.Sprintf("%q", choices(list)); err != nil || got != c.want {
+			t.Errorf("%q: %s, %v; want %s", c.given, got, err, c.want)
+		}
+	}
+}
+
+// Every flag that is a list goes on when it is given again; the command line
+// replaces a variable.
+func TestListsOfCommandsAgain(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	same := func(again, once []string) {
+		t.Helper()
+		a, b := asObject(t, "", append(again, "-n", "4", "--seed", "1")...), asObject(t, "", append(once, "-n", "4", "--seed", "1")...)
+		if a.PromptTokens != b.PromptTokens || !slices.Equal(a.TokenIDs, b.TokenIDs) {
+			t.Errorf("%v: %d prompt tokens, %v; %v: %d, %v", again, a.PromptTokens, a.TokenIDs, once, b.PromptTokens, b.TokenIDs)
+		}
+	}
+	ids := t.TempDir() + "/ids"
+	write(t, ids, `{"ids": [3, 4]}`)
+	same([]string{m, "--prompt-ids", "1,2", "--prompt-ids", "@" + ids, "--prompt-ids", "[5]"}, []string{m, "--prompt-ids", "1,2,3,4,5"})
+	refused(t, generate(t, "", m, "--prompt-ids", "1", "--prompt-ids", "2,x"), 2, "", `--prompt-ids: "x" is not a token id`)
+	refused(t, generate(t, "", m, "--prompt-ids", "1", "--dense-layers", "0", "--dense-layers", "1-2"), 2, "", "--dense-layers 0-2 are all layers: use dense attention")
+	refused(t, generate(t, "", "evaluate", m, "--budget", "32", "--budget", "x"), 2, "", `--budget "x": want whole numbers, separated by commas`)
+	refused(t, generate(t, "", "evaluate", m, "--length", "32", "--length", "32"), 2, "", `--length "32,32": 32 is named twice`)
+	once := answer(t, "", "tokenize", needle, "--ids", "40,41").out
+	if again := answer(t, "", "tokenize", needle, "--ids", "40", "--ids", "41").out; again != once {
+		t.Errorf("tokenize --ids twice prints %q, want %q", again, once)
+	}
+	t.Setenv("GENERATE_PROMPT_IDS", "7,8")
+	same([]string{m, "--prompt-ids", "1", "--prompt-ids", "2"}, []string{m, "--prompt-ids", "1,2"})
+	t.Setenv("GENERATE_N_PROMPT", "4")
+	refused(t, generate(t, "", "bench", m, "-p", "x", "-p", "16"), 2, "", `-p "x,16": want whole numbers of 0 to 1099511627776, separated by commas`)
 }

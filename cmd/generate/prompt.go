@@ -19,17 +19,18 @@ import (
 
 // promptFlags say what the model is asked.
 type promptFlags struct {
-	prompt, file, ids string
-	system            string
-	raw               bool
-	template          string
-	prefill           string // the given beginning of the answer
+	prompt, file string
+	ids          []string // lists, one after another
+	system       string
+	raw          bool
+	template     string
+	prefill      string // the given beginning of the answer
 }
 
 func (p *promptFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&p.prompt, "prompt", "p", "", "the prompt as `TEXT`; - reads stdin, as does no prompt at all")
 	f.StringVarP(&p.file, "file", "f", "", "read the prompt from `FILE`, byte for byte; - is stdin")
-	f.StringVar(&p.ids, "prompt-ids", "", "token `IDS` in place of a text: 1,2,3 or @FILE")
+	f.StringArrayVar(&p.ids, "prompt-ids", nil, "token `IDS` in place of a text: 1,2,3 or @FILE")
 	p.registerTemplate(f)
 }
 
@@ -219,10 +220,22 @@ func readTemplate(path string) (string, error) {
 	return string(data), nil
 }
 
-// parseIDs reads 1,2,3 or the file that @FILE names: separated by commas or
+// parseIDs reads the ids of lists, one after another; flag names them in errors.
+func parseIDs(flag string, lists []string) (ids []int32, err error) {
+	for _, list := range lists {
+		more, err := parseList(flag, list)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, more...)
+	}
+	return ids, nil
+}
+
+// parseList reads 1,2,3 or the file that @FILE names: separated by commas or
 // white space, in brackets or not, or a JSON object of generate or tokenize;
 // flag names it in errors.
-func parseIDs(flag, s string) ([]int32, error) {
+func parseList(flag, s string) ([]int32, error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		data, err := readFile(path, mostText)
 		if err != nil {

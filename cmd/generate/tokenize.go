@@ -13,7 +13,7 @@ import (
 type tokenizeFlags struct {
 	modelFlags
 	promptFlags
-	ids     string
+	ids     []string // lists, one after another
 	special bool
 	json    bool
 }
@@ -25,7 +25,7 @@ func newTokenizeCommand() *cobra.Command {
 		f.StringVarP(&t.promptFlags.prompt, "prompt", "p", "", "`TEXT` to split; - reads stdin, as does no text at all")
 		f.StringVarP(&t.file, "file", "f", "", "read the text from `FILE`, byte for byte; - is stdin")
 		f.BoolVar(&t.special, "add-special-tokens", false, "add the tokens that begin or end a sequence")
-		f.StringVar(&t.ids, "ids", "", "token `IDS` to turn into text: 1,2,3 or @FILE")
+		f.StringArrayVar(&t.ids, "ids", nil, "token `IDS` to turn into text: 1,2,3 or @FILE")
 	})
 	addFlags(cmd, "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&t.json, "json", false, "print one JSON object: ids with their pieces, or with their text")
