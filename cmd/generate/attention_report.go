@@ -71,7 +71,7 @@ func (a attentionFlags) series() string { return a.named("") }
 // named is the method's name with its settings; budget may be left out.
 func (a attentionFlags) named(budget string) string {
 	row := ""
-	if a.cluster == "row" {
+	if a.cluster == clusterRow {
 		row = " whole rows"
 	}
 	var settings []string

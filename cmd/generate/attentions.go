@@ -87,7 +87,7 @@ func (a *attentionFlags) register(f *pflag.FlagSet) {
 func (a *attentionFlags) registerTeams(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.budget, "budget", defaultBudget, "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
 	f.StringVar(&a.parents, "parents", "kmeans", "group keys first by `NAME`: "+parentNames)
-	f.StringVar(&a.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
+	f.StringVar(&a.cluster, "cluster", clusterLatent, "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 	f.IntVar(&a.block, "block", defaultBlock, "centroid: `B` keys on average in a cluster")
 	f.StringVar(&a.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
 	a.registerSizes(f, seed)
@@ -110,6 +110,15 @@ var commonSizes = []string{"parent-size", "representatives", "min-context", "den
 // as is the flags with another method.
 func (a attentionFlags) as(name string) attentionFlags {
 	a.name = name
+	return a
+}
+
+// forModel is the flags as the model can use them: without a latent cache keys are
+// grouped by all their numbers, whatever --cluster says.
+func (a attentionFlags) forModel(l *loaded) attentionFlags {
+	if l.specs[0].ClusterDim == 0 {
+		a.cluster = clusterLatent
+	}
 	return a
 }
 
@@ -179,7 +188,7 @@ func (a attentionFlags) santa() (buildFunc, error) {
 // clusters is centroid-guided sampling.
 func (a attentionFlags) clusters() (buildFunc, error) {
 	beyond, err := a.beyondPaper()
-	cfg := centroid.Config{Block: a.block, Budget: a.budget, WholeRow: a.cluster == "row", BeyondPaper: beyond}
+	cfg := centroid.Config{Block: a.block, Budget: a.budget, WholeRow: a.cluster == clusterRow, BeyondPaper: beyond}
 	if err == nil {
 		err = a.checkCluster()
 	}
@@ -246,7 +255,7 @@ func (a attentionFlags) santapp() (santapp.Config, error) {
 	}
 	cfg := santapp.Config{
 		Config: teams.Config{ParentSize: a.parentSize, Representatives: a.representatives},
-		Budget: a.budget, Parents: parents, WholeRow: a.cluster == "row", RepsF8: a.repsF8(), BeyondPaper: beyond,
+		Budget: a.budget, Parents: parents, WholeRow: a.cluster == clusterRow, RepsF8: a.repsF8(), BeyondPaper: beyond,
 	}
 	if a.reps != "" && a.reps != repsCache && a.reps != repsF8 { // diagnose has no such flag
 		return cfg, usagef("--reps %q: want one of %s, %s", a.reps, repsCache, repsF8)
@@ -288,9 +297,12 @@ func (a attentionFlags) checkLayers(layers int) error {
 	return nil
 }
 
+// The values of --cluster.
+const clusterLatent, clusterRow = "latent", "row"
+
 func (a attentionFlags) checkCluster() error {
-	if a.cluster != "latent" && a.cluster != "row" {
-		return usagef("--cluster %q: want one of latent, row", a.cluster)
+	if a.cluster != clusterLatent && a.cluster != clusterRow {
+		return usagef("--cluster %q: want one of %s, %s", a.cluster, clusterLatent, clusterRow)
 	}
 	return nil
 }

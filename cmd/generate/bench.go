@@ -66,6 +66,7 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	defer o.end(&err)
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.each()...)
+	b.attentionFlags = b.forModel(o.loaded)
 	return b.runModel(cmd, o, visits)
 }
 

@@ -59,6 +59,7 @@ func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) 
 	}
 	defer o.end(&err)
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), b.as("santapp"))
+	b.attentionFlags = b.forModel(o.loaded)
 	r := &operatorBench{benchFlags: b, opened: o, cmd: cmd}
 	if r.watch, r.clocked, err = bench.Watch(o.Device); err != nil {
 		return err

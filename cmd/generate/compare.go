@@ -119,6 +119,7 @@ func (c *compareFlags) load(cmd *cobra.Command, args []string, prompt given) (*m
 		return nil, err
 	}
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), c.as(c.a), c.as(c.b))
+	c.attentionFlags = c.forModel(o.loaded)
 	c.noteSides(cmd.ErrOrStderr(), cmd.Flags())
 	m := &measurement{compareFlags: c, cmd: cmd, opened: o, log: &stages{w: cmd.ErrOrStderr(), bar: newProgress(cmd.ErrOrStderr())}}
 	if err := m.prepare(prompt); err != nil {

@@ -38,7 +38,7 @@ func newDiagnoseCommand() *cobra.Command {
 	addFlags(cmd, "Groups (lists are separated by commas)", func(f *pflag.FlagSet) {
 		listVar(f, &d.parentLists, "parents", "", "kmeans", "teams of parents by `NAMES`: "+parentNames)
 		listVar(f, &d.blocks, "block", "", "4,16", "k-means clusters of `B` keys on average, scored by their mean")
-		f.StringVar(&d.cluster, "cluster", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
+		f.StringVar(&d.cluster, "cluster", clusterLatent, "group the rows of a latent cache (DeepSeek-V2) by `PART`: latent, row")
 		f.BoolVar(&d.variants, "variants", false, "also teams scored by mean keys, and all groups by their most central key")
 		f.Float64Var(&d.sharpen, "sharpen", 1, "take all scores times `F`, as if queries were so much longer")
 		f.IntVar(&d.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
@@ -258,7 +258,7 @@ func (m *made) group(c *kvcache.Cache) error {
 }
 
 func (m *made) cluster(c *kvcache.Cache, size int) (centroid.Clusters, error) {
-	cfg := centroid.Config{Block: size, Budget: size, WholeRow: m.flags.cluster == "row", SampleAlways: true}
+	cfg := centroid.Config{Block: size, Budget: size, WholeRow: m.flags.cluster == clusterRow, SampleAlways: true}
 	return centroid.Group(m.ctx, m.opened.Device, c, cfg, nil)
 }
 

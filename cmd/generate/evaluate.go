@@ -41,7 +41,7 @@ func newEvaluateCommand() *cobra.Command {
 		listVar(f, &e.methods, "attention", "", "dense,santapp", "decode by `NAMES`: "+attentionNames)
 		listVar(f, &e.budgets, "budget", "", strconv.Itoa(defaultBudget), "read about `S` prompt keys a query head and step: S/(P/R) teams, S/B clusters")
 		listVar(f, &e.parents, "parents", "", "kmeans", "group keys first by `NAMES`: "+parentNames)
-		listVar(f, &e.clusters, "cluster", "", "latent", "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
+		listVar(f, &e.clusters, "cluster", "", clusterLatent, "group the rows of a latent cache (DeepSeek-V2) by `PARTS`: latent, row")
 		listVar(f, &e.blocks, "block", "", strconv.Itoa(defaultBlock), "centroid: `B` keys on average in a cluster")
 		f.StringVar(&e.draw, "draw", "independent", "santa: draw `HOW`: independent, systematic")
 		f.IntVar(&e.repeats, "attention-seeds", 1, "answer each prompt `N` times, with other draws, by methods that draw")
@@ -104,7 +104,7 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), arms...)
-	run := &evaluation{evaluateFlags: e, cmd: cmd, opened: o, arms: arms}
+	run := &evaluation{evaluateFlags: e, cmd: cmd, opened: o, arms: armsOf(o.loaded, arms)}
 	if run.plan, err = e.sourceFlags.plan(cmd, o, &e.promptFlags, e.maxTokens); err != nil {
 		return err
 	}

@@ -44,6 +44,15 @@ func distinct(arms []attentionFlags) []attentionFlags {
 	})
 }
 
+// armsOf are the arms as the model can use them, without those that are then the
+// same.
+func armsOf(l *loaded, arms []attentionFlags) []attentionFlags {
+	for i := range arms {
+		arms[i] = arms[i].forModel(l)
+	}
+	return distinct(arms)
+}
+
 // sampled are the arms of one sampled method: those that share groups stand
 // together.
 func (e *evaluateFlags) sampled(flags attentionFlags) ([]attentionFlags, error) {

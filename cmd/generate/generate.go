@@ -106,6 +106,7 @@ func (g *generateFlags) run(cmd *cobra.Command, args []string) (err error) {
 	r := &generation{generateFlags: g, cmd: cmd, opened: o, report: newReport(o)}
 	r.report.Timings.LoadMS = milliseconds(time.Since(start))
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), g.attentionFlags)
+	g.attentionFlags = g.forModel(o.loaded)
 	return r.run(prompt)
 }
 

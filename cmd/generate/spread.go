@@ -40,7 +40,7 @@ func (a attentionFlags) printSpread(w io.Writer, l *loaded, s *decode.Session) e
 		}
 	}
 	advice := ""
-	if a.cluster == "latent" && high[0] < low[1] {
+	if a.cluster == clusterLatent && high[0] < low[1] {
 		advice = ": --cluster row fits this checkpoint better"
 	}
 	_, err = fmt.Fprintf(w, "spread of the scores of prompt rows, by layer: latent part %.1f to %.1f, rotary part %.1f to %.1f; grouped by %s%s\n",
