@@ -39,10 +39,10 @@ func (c Config) Validate(budget int) error {
 		return fmt.Errorf("--parent-size %d: must be at most %d", p, mostParentSize)
 	case r < 1:
 		return fmt.Errorf("--representatives %d: must be at least 1", r)
+	case p%r != 0: // before the budget, which a command without --budget makes of both
+		return fmt.Errorf("--representatives %d must divide --parent-size %d: give a number that divides it, or another --parent-size", r, p)
 	case budget < 1:
 		return fmt.Errorf("--budget %d: must be at least 1", budget)
-	case p%r != 0:
-		return fmt.Errorf("--representatives %d must divide --parent-size %d", r, p)
 	case budget%(p/r) != 0:
 		return fmt.Errorf("--budget %d must be a multiple of %d, the rows of a team: --parent-size %d over --representatives %d", budget, p/r, p, r)
 	}

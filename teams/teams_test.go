@@ -53,7 +53,8 @@ func TestConfigErrors(t *testing.T) {
 		{Config{16, -1}, 8, "--representatives -1: must be at least 1"},
 		{Config{16, 4}, 0, "--budget 0: must be at least 1"},
 		{Config{16, 3}, 9, "--representatives 3 must divide --parent-size 16"},
-		{Config{4, 8}, 8, "--representatives 8 must divide --parent-size 4"},
+		{Config{4, 8}, 8, "--representatives 8 must divide --parent-size 4: give a number that divides it, or another --parent-size"},
+		{Config{4, 8}, 0, "--representatives 8 must divide --parent-size 4"}, // whatever the budget
 		{Config{16, 4}, 2, "--budget 2 must be a multiple of 4"},
 	} {
 		if err := c.Validate(c.budget); err == nil || !strings.Contains(err.Error(), c.want) {
