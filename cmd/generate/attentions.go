@@ -122,6 +122,9 @@ func (a attentionFlags) forModel(l *loaded) attentionFlags {
 	return a
 }
 
+// teamRows are the rows of a team, P/R: the budget of commands that have none.
+func (a attentionFlags) teamRows() int { return a.parentSize / max(a.representatives, 1) }
+
 // buildFunc makes a backend over a cache; seed is that of the sampled teams.
 type buildFunc func(ctx context.Context, l *loaded, c *kvcache.Cache, seed uint64, progress func(done, of int)) (attention.Backend, error)
 

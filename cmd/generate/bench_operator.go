@@ -46,6 +46,7 @@ func (w stoppableWatch) Start() error {
 }
 
 func (b *benchFlags) runOperator(cmd *cobra.Command, args []string) (err error) {
+	b.budget = b.teamRows() // it draws --drawn teams
 	rows, drawn, err := b.checkOperator(defaultRows)
 	if err != nil {
 		return err

@@ -227,6 +227,26 @@ func TestBenchProtocolVariable(t *testing.T) {
 	answer(t, "", "bench", m, "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60", "--drawn", "2", "--rounds", "1")
 }
 
+// --budget means nothing to attention by itself, neither its default nor a
+// variable: any size of a team will do.
+func TestBenchOperatorBudget(t *testing.T) {
+	args := []string{"bench", tiny + "qwen2_tied_gqa", "--attention-op", "--heads", "14/2", "--dim", "16", "--rows", "60", "--drawn", "2", "--parents", "contiguous"}
+	for _, size := range []string{"12", "20", "5000"} {
+		answer(t, "", append(args, "--parent-size", size)...)
+	}
+	m := tiny + "qwen2_tied_gqa"
+	for _, want := range []string{
+		"--parent-size 10|--representatives 4 must divide --parent-size 10: give a number that divides it, or another --parent-size",
+		"--parent-size 0|--parent-size 0: must be at least 1",
+		"--representatives 0|--representatives 0: must be at least 1",
+	} {
+		flags, line, _ := strings.Cut(want, "|")
+		refused(t, generate(t, "", append([]string{"bench", m, "--attention-op"}, strings.Fields(flags)...)...), 2, "", line)
+	}
+	t.Setenv("GENERATE_BUDGET", "7")
+	answer(t, "", args...)
+}
+
 // Clusters of k-means are often too small for all their representatives: what they
 // have is known when they are made. What is measured before stays.
 func TestBenchOperatorDrawn(t *testing.T) {

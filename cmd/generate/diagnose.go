@@ -150,7 +150,7 @@ func (d *diagnoseFlags) methods() []attentionFlags {
 	var all []attentionFlags
 	for _, parents := range choices(d.parentLists) {
 		m := d.as("santapp")
-		m.parents, m.budget = parents, d.parentSize/max(d.representatives, 1)
+		m.parents, m.budget = parents, d.teamRows()
 		all = append(all, m)
 	}
 	for _, block := range choices(d.blocks) {
