@@ -7,9 +7,10 @@
 #
 # bounds: kernels compiled with checks of their own, no tool; the others are tools of NVIDIA's compute-sanitizer, which
 # $SANITIZER names (else the one in the path or the toolkit; that of CUDA 13.0 does not follow bar.arrive, the wheel
-# nvidia-cuda-sanitizer-api 13.5 does). cases is a pattern of case names (default: all but the rules on draws, which launch a
-# kernel thousands of times). $PARTS processes side by side take the cases of a type in turns (the GPU runs one at a time, so
-# many do not help), for at most $LIMIT seconds. Kernels are kept as by gpu-test.sh, and logs are in $OUT.
+# nvidia-cuda-sanitizer-api 13.5 does). cases is a pattern of case names (default: all; for the last three tools all but the
+# rules on draws, which launch a kernel thousands of times). $PARTS processes side by side take the cases of a type in turns
+# (the GPU runs one at a time, so many do not help), for at most $LIMIT seconds. Kernels are kept as by gpu-test.sh, and logs
+# are in $OUT.
 #
 # Left out, since the tools cannot know better: races of moe's kernel up, whose warps wait for a word in shared memory, with
 # fences on both sides; uninitialised reads of attend_merge, which asks for parts before it knows how many there are and
@@ -28,10 +29,14 @@ mkdir -p "$out" build/gpu/cache
 export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
 
 with=
+skip=
 case $tool in
 bounds) suites='^TestCheckedSuite$/^F32$ ^TestCheckedSuite$/^BF16$' ;;
 memcheck) suites='^TestSuite$/^F32_sync$ ^TestSuite$/^BF16_sync$' ;;
-*) suites='^TestSuite$/^BF16_eager$' ;;
+*)
+	suites='^TestSuite$/^BF16_eager$'
+	skip="-test.skip //^draws\$"
+	;;
 esac
 if [ "$tool" != bounds ]; then
 	with=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
@@ -51,7 +56,7 @@ for suite in $suites; do
 		(
 			code=0
 			# shellcheck disable=SC2086
-			BLITZEN_TEST_PART=$part/$parts timeout -s INT -k 5 "$limit" $with "$binary" -test.v -test.run "$suite/$cases" -test.skip '//^draws$' >"$out/$name-$part.log" 2>&1 || code=$?
+			BLITZEN_TEST_PART=$part/$parts timeout -s INT -k 5 "$limit" $with "$binary" -test.v -test.run "$suite/$cases" $skip >"$out/$name-$part.log" 2>&1 || code=$?
 			echo "exit $code" >>"$out/$name-$part.log"
 		) &
 	done
