@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_merge(PARAM)
 	int group = threadIdx.x / QUADS, quad = threadIdx.x % QUADS;
 #if UP
 	__shared__ Columns head;
-	__shared__ __align__(16) bf16 weights[AHEAD][DV];
+	__shared__ __align__(128) bf16 weights[AHEAD][DV];
 	head.open();
 	int share = (a.outs + CLUSTER - 1) / CLUSTER, first_out = blockIdx.x * share, outs = min(share, a.outs - first_out);
 	for (int i = threadIdx.x * 8; i < min(outs, AHEAD) * DV; i += THREADS * 8)

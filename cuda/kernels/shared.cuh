@@ -5,7 +5,8 @@
 
 __device__ inline u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
-// Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group.
+// Copies 16 bytes into shared memory without waiting; the copies up to copy_end form a group. Fastest where lines of 128 bytes
+// lie alike on both sides (but for the order of their pieces); twice as long where they are 16 bytes apart.
 __device__ inline void copy16(u32 shared, const void *global)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
