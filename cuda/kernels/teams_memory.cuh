@@ -13,7 +13,7 @@ struct Selection {
 			u64 keys[CANDIDATES];   // before_key
 			u32 counts[CANDIDATES]; // 1 << ROW_BITS, and rows
 #if QUADS
-			int offsets[4 * QUADS * THREADS + 4]; // from first_offset on
+			int offsets[4 * QUADS * THREADS + 32]; // from first_offset on
 #else
 			int pick[TOPS]; // groups to look at
 #endif
