@@ -149,7 +149,7 @@ func (k *kernels) nearest(a device.NearestArgs, args nearestArgs) error {
 	if err := launch(g, "split", driver.Grid{X: ceil(int(args.k), 8), Y: problems, Z: 1, Threads: threads}, 0, &args); err != nil {
 		return err
 	}
-	if err := launch(g, "guess", tiles, 2*doubleCols*(2*d+8)*2, &args); err != nil {
+	if err := launch(g, "guess", tiles, 2*doubleCols*2*d*2, &args); err != nil {
 		return err
 	}
 	return launch(c, "nearest", tiles, shared, &args)

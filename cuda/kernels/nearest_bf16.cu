@@ -9,12 +9,15 @@
 // largest [problems] is the bits of the largest norm. guess: grid (128 rows,
 // problems), 256 threads: 4 by 2 warps of 32 rows and 32 centers; rows stay in
 // registers, tiles of 64 centers come by cp.async into two buffers. Dynamic shared
-// memory: 2 · 64 · (2·D + 8) bf16. list [problems, n], listed [problems].
+// memory: 2 · 64 · 2·D bf16. list [problems, n], listed [problems].
+// Coordinates meet in another order than they have: a lane takes 8 neighbours, a
+// piece, of rows and of centers alike, for two products.
 #include "tensor.cuh"
 
 #define ROWS 128
 #define COLS 64
-#define LD (2 * D + 8) // no two of the rows that lanes load from share a bank
+#define LD (2 * D) // of a center: both parts
+#define PIECE 8    // coordinates of a load
 #define DOUBT 0x1p-13f
 
 struct Args {
@@ -82,14 +85,18 @@ struct Best {
 
 extern __shared__ __align__(128) u8 shared[];
 
+// Where a piece of a tile's row lies: lanes that read two rows at a time use different banks. (Rows padded by 16 bytes would
+// take cp.async twice the time.)
+__device__ inline int place(int row, int piece) { return row * LD + (piece ^ row % 2 * 4) * PIECE; }
+
 __device__ void load(const Args &a, int problem, int tile)
 {
 	bf16 *into = (bf16 *)shared + tile % 2 * COLS * LD;
 	const bf16 *parts = a.parts + problem * (i64)a.k * 2 * D;
-	const int pieces = 2 * D / 8;
+	const int pieces = LD / PIECE;
 	for (int i = threadIdx.x; i < COLS * pieces; i += blockDim.x) {
-		int r = i / pieces, j = i % pieces * 8, center = tile * COLS + r;
-		copy16(into + r * LD + j, parts + (i64)min(center, a.k - 1) * 2 * D + j, center < a.k);
+		int r = i / pieces, piece = i % pieces, center = tile * COLS + r;
+		copy16(into + place(r, piece), parts + (i64)min(center, a.k - 1) * LD + piece * PIECE, center < a.k);
 	}
 	asm volatile("cp.async.commit_group;");
 }
@@ -102,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) guess(PARAM)
 		return;
 	int tiles = (a.k + COLS - 1) / COLS;
 	load(a, problem, 0);
-	int group = lane_id() / 4, own = lane_id() % 4 * 2, down = warp_id() / 2 * 32, right = warp_id() % 2 * 32;
+	int group = lane_id() / 4, quarter = lane_id() % 4, own = quarter * 2, down = warp_id() / 2 * 32, right = warp_id() % 2 * 32;
 	const Mat<const SRC> rows = a.x[problem];
 	const int *ids = a.ids.p ? a.ids.row(problem) : 0;
 	const float *norms = a.norms + problem * (i64)a.k;
@@ -111,17 +118,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) guess(PARAM)
 #pragma unroll
 	for (int m = 0; m < 4; m++) {
 		int row = min(first + down + m * 8 + group, a.n - 1);
-		const SRC *from = rows.row(ids ? ids[row] : row) + own;
+		const SRC *from = rows.row(ids ? ids[row] : row) + quarter * PIECE;
 		square[m] = 0;
 #pragma unroll
-		for (int k = 0; k < D / 16; k++)
+		for (int i = 0; i < D / PIECE / 4; i++) {
+			uint4 v = *(const uint4 *)(from + i * 4 * PIECE);
+			const u32 pairs[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-			for (int half = 0; half < 2; half++) {
-				u32 v = *(const u32 *)(from + k * 16 + half * 8);
-				float low = __uint_as_float(v << 16), high = __uint_as_float(v & 0xffff0000);
+			for (int j = 0; j < 4; j++) {
+				float low = __uint_as_float(pairs[j] << 16), high = __uint_as_float(pairs[j] & 0xffff0000);
 				square[m] += low * low + high * high;
-				x[m / 2][k][m % 2 + 2 * half] = v;
+				x[m / 2][2 * i + j / 2][m % 2 + j % 2 * 2] = pairs[j];
 			}
+		}
 		square[m] += __shfl_xor_sync(~0u, square[m], 1);
 		square[m] += __shfl_xor_sync(~0u, square[m], 2);
 	}
@@ -136,16 +145,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) guess(PARAM)
 			asm volatile("cp.async.wait_group 0;");
 		}
 		__syncthreads();
-		const bf16 *c = (const bf16 *)shared + tile % 2 * COLS * LD + (right + group) * LD + own;
+		const bf16 *c = (const bf16 *)shared + tile % 2 * COLS * LD;
+		const uint4 *even = (const uint4 *)(c + place(right + group, quarter)), *odd = (const uint4 *)(c + place(right + group, 4 + quarter));
 #pragma unroll
 		for (int n = 0; n < 4; n++) {
 			float dot[2][4] = {};
 #pragma unroll
-			for (int k = 0; k < 2 * D / 16; k++) {
-				const bf16 *at = c + n * 8 * LD + k * 16;
-				u32 b0 = *(const u32 *)at, b1 = *(const u32 *)(at + 8);
-				multiply(dot[0], x[0][k % (D / 16)], b0, b1);
-				multiply(dot[1], x[1][k % (D / 16)], b0, b1);
+			for (int i = 0; i < LD / PIECE / 4; i++) {
+				uint4 v = (i % 2 ? odd : even)[n * LD + i / 2 * 8]; // 8 rows have LD pieces
+#pragma unroll
+				for (int m = 0; m < 2; m++)
+					multiply(dot[m], x[m][2 * i % (D / 16)], v.x, v.y);
+#pragma unroll
+				for (int m = 0; m < 2; m++)
+					multiply(dot[m], x[m][(2 * i + 1) % (D / 16)], v.z, v.w);
 			}
 #pragma unroll
 			for (int e = 0; e < 2; e++) {
