@@ -1,0 +1,170 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// checkFatal refuses what the library ends the program over, on reading the file or on the first text.
+func (s *spec) checkFatal() error {
+	if err := fieldsOnce(s.data); err != nil {
+		return err
+	}
+	if err := checkDecoder(s.Decoder); err != nil {
+		return err
+	}
+	if err := checkNormalizer(s.Normalizer); err != nil {
+		return err
+	}
+	return checkPostProcessor(s.PostProcessor)
+}
+
+// fieldsOnce refuses a document with two fields of one name, in any case: the library reads the first, too, and Go takes
+// names without regard to case.
+func fieldsOnce(document []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(document))
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		folded := strings.ToLower(fmt.Sprint(name))
+		if seen[folded] {
+			return fmt.Errorf("the field %s comes twice: download it again", quoted(folded))
+		}
+		seen[folded] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkDecoder takes texts and truth values alone, which is what ByteLevel has: the library ends the program over numbers
+// out of range, bytes that are not UTF-8 and deep nesting.
+func checkDecoder(raw json.RawMessage) error {
+	if !utf8.Valid(raw) {
+		return errors.New("decoder is not UTF-8: download it again")
+	}
+	if half.Match(raw) {
+		return errors.New("decoder has half a character in it: download it again")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	for at := 0; ; at++ {
+		token, err := dec.Token()
+		if err != nil {
+			return nil // the end: all of it has been parsed before
+		}
+		switch token.(type) {
+		case string, bool:
+			continue
+		case nil:
+			token = "null"
+		}
+		if at > 0 && token != json.Delim('}') {
+			return fmt.Errorf("decoder has %s where a text, true or false is expected: download it again", quoted(fmt.Sprint(token)))
+		}
+	}
+}
+
+// checkNormalizer refuses to put letters in place of nothing, over which the library ends the program.
+func checkNormalizer(raw json.RawMessage) error {
+	var c struct {
+		Type        string
+		Prepend     string
+		Pattern     struct{ String, Regex *string }
+		Normalizers []json.RawMessage
+	}
+	if isNull(raw) {
+		return nil
+	}
+	if err := parseJSON("normalizer", raw, &c); err != nil {
+		return err
+	}
+	text, pattern := c.Pattern.String, c.Pattern.Regex
+	switch {
+	case c.Type == "Prepend" && c.Prepend == "":
+		return errors.New("normalizer Prepend has nothing to prepend: download it again")
+	case c.Type == "Replace" && text != nil && *text == "":
+		return errors.New("normalizer Replace has nothing to replace: download it again")
+	case c.Type == "Replace" && pattern != nil && mayBeEmpty(*pattern):
+		return fmt.Errorf("normalizer Replace: the pattern %s matches an empty text, or is written in a way that hides whether it does: that is not supported", quoted(*pattern))
+	}
+	for _, part := range c.Normalizers {
+		if err := checkNormalizer(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayBeEmpty reports whether a pattern in Oniguruma's syntax matches an empty text, or has what Go reads differently.
+func mayBeEmpty(pattern string) bool {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	return err != nil || strings.Contains(pattern, "{,") || !takes(tree)
+}
+
+// takes reports whether every match has a character at least.
+func takes(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return true
+	case syntax.OpCapture, syntax.OpPlus:
+		return takes(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min > 0 && takes(re.Sub[0])
+	case syntax.OpConcat:
+		return slices.ContainsFunc(re.Sub, takes)
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !takes(sub) })
+	}
+	return false // *, ?, borders
+}
+
+// checkPostProcessor refuses a template that does not place the text once: there is no second one.
+func checkPostProcessor(raw json.RawMessage) error {
+	var c struct {
+		Type       string
+		Single     json.RawMessage
+		Processors json.RawMessage
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return nil // the library names what is wrong
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(c.Processors, &parts) == nil {
+		for _, part := range parts {
+			if err := checkPostProcessor(part); err != nil {
+				return err
+			}
+		}
+	}
+	var pieces []struct {
+		Sequence *struct{ ID string }
+	}
+	if c.Type != "TemplateProcessing" || json.Unmarshal(c.Single, &pieces) != nil {
+		return nil
+	}
+	places := ""
+	for _, piece := range pieces {
+		if piece.Sequence != nil {
+			places += piece.Sequence.ID
+		}
+	}
+	if places != "A" {
+		return fmt.Errorf("post_processor TemplateProcessing places the texts %s in single, expected A, once: download it again", quoted(places))
+	}
+	return nil
+}
