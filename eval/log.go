@@ -2,10 +2,12 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"syscall"
 )
@@ -186,7 +188,7 @@ func parse(data []byte) (r Results, end int, err error) {
 		line := data[end : end+n]
 		end += n + 1
 		if number == 1 {
-			if err := json.Unmarshal(line, &r.Header); err != nil || r.Format != Format || r.Prompts < 0 || r.Prompts > MaxPrompts ||
+			if err := decode(line, &r.Header); err != nil || r.Format != Format || r.Prompts < 0 || r.Prompts > MaxPrompts ||
 				r.Repeats < 1 || r.Repeats > MaxRepeats || r.Shard < 0 || r.Shards <= r.Shard {
 				return r, 0, errors.New("it is not a results file of this version: its first line is no header")
 			}
@@ -196,7 +198,7 @@ func parse(data []byte) (r Results, end int, err error) {
 		if err := json.Unmarshal(line, &a); err != nil {
 			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
-		if err := r.belongs(a); err != nil {
+		if err := cmp.Or(r.belongs(a), a.agrees(), decode(line, &a)); err != nil {
 			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
 		if before := lines[a.key()]; before > 0 {
@@ -209,6 +211,13 @@ func parse(data []byte) (r Results, end int, err error) {
 		return r, 0, errors.New("it is not a results file: it has no header")
 	}
 	return r, end, nil
+}
+
+// decode is json.Unmarshal that refuses fields of other names: one that was damaged would read as 0.
+func decode(line []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
 }
 
 // belongs says why an answer cannot be one of a run with this header: the file
@@ -228,6 +237,24 @@ func (h Header) belongs(a Answer) error {
 		return fmt.Errorf("prompt %d, arm %d: the answer is one of %q, and the header's arm is %q", a.Prompt, a.Arm, a.Label, label)
 	case a.Score < 0 || a.Score > 1 || a.Percent < 0 || a.Percent > maxPercent:
 		return fmt.Errorf("prompt %d, arm %d: score %v, access %v %%: want 0 to 1, and at least 0", a.Prompt, a.Arm, a.Score, a.Percent)
+	}
+	return nil
+}
+
+// agrees says why an answer's figures cannot have been counted.
+func (a Answer) agrees() error {
+	c := a.Access
+	if min(c.Routed, c.Rows, c.Suffix, c.Values, c.Dense, c.RoutedBytes, c.RowBytes, c.ValueBytes, c.Vectors) < 0 || math.Abs(c.Percent()-a.Percent) > 1e-9*a.Percent {
+		return fmt.Errorf("prompt %d, arm %d: access %v %%, and its counts make %v: the line was changed", a.Prompt, a.Arm, a.Percent, c.Percent())
+	}
+	d := a.Divergence
+	if d == nil {
+		return nil
+	}
+	// Sums of float64 are off by less than this for as many steps as a model has.
+	steps := float64(d.Steps)
+	if d.Same < 0 || d.Same > d.Steps || d.Max < 0 || d.KL < -1e-9*steps || d.KL > d.Max*steps+1e-9*(1+d.Max)*steps {
+		return fmt.Errorf("prompt %d, arm %d: the divergence of %d steps is %v, at most %v, and %d have the same most probable token: the line was changed", a.Prompt, a.Arm, d.Steps, d.KL, d.Max, d.Same)
 	}
 	return nil
 }

@@ -28,9 +28,10 @@ func answered(h Header) []Answer {
 	for p := range h.Prompts {
 		for arm := range h.Arms {
 			for r := range h.RepeatsOf(arm) {
+				access := attention.Access{Rows: int64(p + arm), Dense: 20, Vectors: 2}
 				all = append(all, Answer{
 					Prompt: p, Arm: arm, Repeat: r, ID: "p", Task: []string{"one", "two"}[p%2], Limit: 9, Prefix: WithPrefix, Scorer: ScorerAll, Label: h.Arms[arm].Label,
-					Text: "<t>", Expected: []string{"t"}, Score: float64((p+arm*r)%3) / 2, Access: attention.Access{Rows: int64(p + arm), Dense: 20, Vectors: 2},
+					Text: "<t>", Expected: []string{"t"}, Score: float64((p+arm*r)%3) / 2, Access: access, Percent: access.Percent(),
 				})
 			}
 		}

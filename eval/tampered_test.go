@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
@@ -30,6 +31,14 @@ func TestTampered(t *testing.T) {
 		"before it":    {[]any{h, with(func(a *Answer) { a.Repeat = -1 })}, "line 2: prompt 0, arm 0, repeat -1: the header has 1"},
 		"score":        {[]any{h, with(func(a *Answer) { a.Score = 1e308 })}, "line 2: prompt 0, arm 0: score 1e+308"},
 		"access":       {[]any{h, with(func(a *Answer) { a.Percent = -1 })}, "access -1 %"},
+		"rows":         {[]any{h, with(func(a *Answer) { a.Access.Rows++ })}, "line 2: prompt 0, arm 0: access 0 %, and its counts make 5: the line was changed"},
+		"dense":        {[]any{h, with(func(a *Answer) { a.Access.Dense = -20 })}, "the line was changed"},
+		"bytes":        {[]any{h, with(func(a *Answer) { a.Access.RowBytes = -1 })}, "the line was changed"},
+		"steps":        {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: -1} })}, "line 2: prompt 0, arm 0: the divergence of -1 steps is 0, at most 0, and 0 have"},
+		"same":         {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: 3, Same: 4} })}, "and 4 have the same most probable token"},
+		"largest":      {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: 3, KL: 3.1, Max: 1} })}, "the divergence of 3 steps is 3.1, at most 1"},
+		"negative":     {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: 3, KL: -1} })}, "the divergence of 3 steps is -1"},
+		"name":         {[]any{h, renamed(t, first)}, `line 2: json: unknown field "scorg"`},
 		"skipped":      {[]any{h, with(func(a *Answer) { a.Arm = skippedArm })}, `line 2: prompt 0, arm -1: `},
 		"many prompts": {[]any{func() Header { h := h; h.Prompts = 1 << 62; return h }(), first}, "its first line is no header"},
 		"many repeats": {[]any{func() Header { h := h; h.Repeats = 1 << 62; return h }(), first}, "its first line is no header"},
@@ -54,6 +63,15 @@ func TestTampered(t *testing.T) {
 			t.Errorf("%s: the run goes on", name)
 		}
 	}
+}
+
+// renamed is an answer one bit of which was changed, in the name of a field.
+func renamed(t *testing.T, a Answer) json.RawMessage {
+	line, err := encode(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Replace(line, []byte(`"score":`), []byte(`"scorg":`), 1)
 }
 
 // What has no end is not read to its end.
