@@ -65,7 +65,7 @@ func TestSamplingSources(t *testing.T) {
 		return line
 	}
 	const file = "(generation_config.json)"
-	qwen := `{"do_sample": true, "eos_token_id": [151645, 151643], "repetition_penalty": 1.05, "temperature": 0.7, "top_p": 0.8, "top_k": 20}`
+	qwen := `{"do_sample": true, "eos_token_id": [511, 509], "repetition_penalty": 1.05, "temperature": 0.7, "top_p": 0.8, "top_k": 20}`
 	for _, c := range []struct {
 		config string
 		args   []string

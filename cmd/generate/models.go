@@ -101,20 +101,20 @@ func openModel(dir string, dummy bool) (*loaded, error) {
 	if l.Generation, err = generationConfig(dir); err != nil {
 		return nil, err
 	}
-	l.EOS = fields.Tokens("eos_token_id")
-	for _, id := range l.EOS {
-		if id < 0 || int(id) >= l.Vocab {
-			fields.Fail("eos_token_id", "is %d; the vocabulary has ids 0 to %d", id, l.Vocab-1)
+	for _, f := range []*model.Fields{fields, l.Generation} {
+		if f == nil {
+			continue
 		}
-	}
-	if err := fields.Err(); err != nil {
-		return nil, err
-	}
-	if l.Generation != nil {
-		l.EOS = append(l.EOS, l.Generation.Tokens("eos_token_id")...)
-		if err := l.Generation.Err(); err != nil {
+		ids := f.Tokens("eos_token_id")
+		for _, id := range ids {
+			if int(id) >= l.Vocab {
+				f.Fail("eos_token_id", "is %d; the vocabulary has ids 0 to %d", id, l.Vocab-1)
+			}
+		}
+		if err := f.Err(); err != nil {
 			return nil, err
 		}
+		l.EOS = append(l.EOS, ids...)
 	}
 	if dummy {
 		l.Checkpoint = weights.NewDummy(dummySeed)

@@ -87,6 +87,7 @@ func TestRefusedCheckpoints(t *testing.T) {
 		}, "qwen2: config.json: rope_theta is NaN or infinite, want a number"},
 		{"end token", "qwen2_untied_mha", config("eos_token_id", "x"), `config.json: eos_token_id is "x", want a number`},
 		{"generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": 1.5}`), "generation_config.json: eos_token_id is 1.5, want a whole number from 0 to 2147483647"},
+		{"end token of the generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": [1, 99999]}`), "generation_config.json: eos_token_id is 99999; the vocabulary has ids 0 to 319"},
 		{"generation config out of range", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "temperature": -1}`), "generation_config.json: temperature is -1, want a number of at least 0"},
 		{"generation config fraction", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "top_k": 0.5}`), "generation_config.json: top_k is 0.5, want a whole number from 0 to 2147483647"},
 		{"tokenizer", "qwen2_untied_mha", file("tokenizer.json", "{}"), "DIR/tokenizer.json: no ByteLevel pre_tokenizer in []: only byte-level BPE is supported"},
