@@ -71,6 +71,9 @@ func Read(f *model.Fields, dim int) Encoding {
 	kind := "default"
 	if params != nil {
 		kind = params.StringOr("rope_type", params.StringOr("type", "default"))
+		if !params.Has("rope_type") && !params.Has("type") && params.Has("factor") {
+			params.Fail("rope_type", "is missing beside factor; it changes the result and has no default")
+		}
 	}
 	e := Encoding{InvFreq: frequencies(theta, dim), Scale: 1, SoftmaxScale: 1}
 	switch kind {

@@ -172,6 +172,7 @@ func TestRefuse(t *testing.T) {
 		`{"rope_theta": 1e4, "rope_scaling": {"type": "dynamic"}}`: `rope_scaling: rope_type is "dynamic"; supported are "default" and "yarn"`,
 		`{"rope_theta": 1e4, "rope_scaling": "yarn"}`:              `rope_scaling is "yarn", want an object`,
 		yarn("type", "3"):                                "rope_scaling: type is 3, want a text",
+		yarn("type", "null"):                             "rope_scaling: rope_type is missing beside factor; it changes the result and has no default",
 		yarn("factor", "null"):                           "rope_scaling: factor is missing; it changes the result and has no default",
 		yarn("factor", "0.5"):                            "rope_scaling: factor is 0.5, want a number of at least 1",
 		yarn("factor", "1e9"):                            "rope_scaling: factor is 1e+09: 4096 positions times that are more than 2147483647",
