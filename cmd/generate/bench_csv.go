@@ -11,7 +11,7 @@ import (
 
 // csv writes a column for every JSON field, numbers of a list in one cell. A list
 // of objects has a column for every field of the first, the second and so on:
-// faster_than_1_method. Cells are empty where a row has fewer objects.
+// faster_than_1_method. Cells are empty where JSON has no such field.
 func (t table[R]) csv(w io.Writer) error {
 	rows := make([]reflect.Value, len(t.rows))
 	for i, r := range t.rows {
@@ -45,14 +45,21 @@ type csvColumn struct {
 }
 
 // objectColumns are those of the JSON fields of a struct, whose names follow
-// prefix. A row that lacks the struct has the zero [reflect.Value].
+// prefix. A row that lacks the struct, or leaves a field out of JSON, has the zero
+// [reflect.Value].
 func objectColumns(prefix string, object reflect.Type, rows []reflect.Value) (columns []csvColumn) {
 	for _, f := range reflect.VisibleFields(object) {
 		if f.Anonymous { // its own fields are visible, too
 			continue
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		values := eachRow(rows, func(r reflect.Value) reflect.Value { return r.FieldByIndex(f.Index) })
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		values := eachRow(rows, func(r reflect.Value) reflect.Value {
+			v := r.FieldByIndex(f.Index)
+			if options == "omitempty" && v.IsZero() {
+				return reflect.Value{}
+			}
+			return v
+		})
 		columns = append(columns, valueColumns(prefix+name, f.Type, values)...)
 	}
 	return columns

@@ -83,6 +83,14 @@ func TestBenchCSV(t *testing.T) {
 	if column("model") != 0 || column("copy_percent") < 0 {
 		t.Errorf("header %v", lines[0])
 	}
+	for _, name := range []string{"ms_per_token", "bytes_per_token", "access_percent"} { // of reading a prompt
+		if got := lines[1][column(name)]; got != "" {
+			t.Errorf("%s of pp8 is %q", name, got)
+		}
+	}
+	if got := lines[1][column("n_gen")]; got != "0" {
+		t.Errorf("n_gen of pp8 is %q", got)
+	}
 }
 
 // Seconds have the places that few need, and one repetition no deviation.
