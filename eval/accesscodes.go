@@ -19,6 +19,9 @@ type AccessCodes struct {
 	Seed   uint64 // chooses the set of rows
 }
 
+// MostCodes is how many codes a prompt has at most.
+func MostCodes() int { return len(strings.Fields(keyWords)) / 2 }
+
 // code is one line of the text to remember.
 type code struct {
 	key   string
@@ -38,15 +41,14 @@ func (c code) sentence() string {
 // everything that the caller puts around it (chat template, special tokens);
 // it is called about five times, and its error is returned wrapped.
 func (a AccessCodes) Row(i int, count func(text string) (int, error)) (Row, error) {
-	words := strings.Fields(keyWords)
 	switch {
 	case i < 0:
 		return Row{}, fmt.Errorf("access codes: row %d: rows count from 0", i)
-	case a.Codes < 1 || a.Codes > len(words)/2:
-		return Row{}, fmt.Errorf("access codes: %d codes: ask for 1 to %d", a.Codes, len(words)/2)
+	case a.Codes < 1 || a.Codes > MostCodes():
+		return Row{}, fmt.Errorf("access codes: %d codes: ask for 1 to %d", a.Codes, MostCodes())
 	}
 	rng := a.stream("codes", i)
-	codes := drawCodes(rng, words, a.Codes)
+	codes := drawCodes(rng, strings.Fields(keyWords), a.Codes)
 	asked := codes[rng.IntN(len(codes))]
 	p := prompt{codes: codes, asked: asked, prose: newProse(a.stream("prose", i))}
 	text, length, err := p.fit(a.Tokens, count)
@@ -133,7 +135,7 @@ func (p *prompt) fit(limit int, count func(string) (int, error)) (text string, l
 		return "", 0, fmt.Errorf("counting tokens: %w", err)
 	}
 	if base > limit {
-		return "", 0, fmt.Errorf("%d codes and the question take %d tokens of %d: ask for fewer codes or a longer prompt", len(p.codes), base, limit)
+		return "", 0, &LengthError{fmt.Sprintf("%d codes and the question take %d tokens of %d", len(p.codes), base, limit), "ask for fewer codes or a longer prompt"}
 	}
 	length = base
 	fits, over := 0, -1 // sentences; over is -1 until a prompt was too long

@@ -46,7 +46,8 @@ func (k JSONKV) Row(i int, count func(text, prefix string) (int, error)) (Row, e
 		return Row{}, err
 	}
 	if best == 0 {
-		return Row{}, fmt.Errorf("json_kv: row %d: an object of %d pairs takes %d tokens, %d with its answer, of %d: ask for a longer prompt", i, kvExamples+1, length, length+kvAnswer, k.Tokens)
+		why := fmt.Sprintf("an object of %d pairs takes %d tokens, %d with its answer, of %d", kvExamples+1, length, length+kvAnswer, k.Tokens)
+		return Row{}, fmt.Errorf("json_kv: row %d: %w", i, &LengthError{why, "ask for a longer prompt"})
 	}
 	asked := o.asked(best)
 	return Row{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"blitzen/bench"
 	"blitzen/decode"
 	"blitzen/device"
+	"blitzen/eval"
 	"blitzen/sample"
 
 	"github.com/spf13/cobra"
@@ -191,6 +193,10 @@ func (r *operatorBench) prompt(rows int) (*decode.Session, error) {
 	if r.Tokenizer != nil {
 		task := taskFlags{task: codesTask, length: rows, codes: 8, seed: 1}
 		q, err := task.question(r.cmd, r.opened, &promptFlags{}, 0)
+		var length *eval.LengthError
+		if errors.As(err, &length) {
+			return nil, usagef("--rows %d: a prompt of access codes is read: %s: give more --rows", rows, length.Why)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -150,6 +150,14 @@ func TestRowsWithoutRoom(t *testing.T) {
 	}
 }
 
+// Rows that the prompt of --attention-op does not fit name --rows.
+func TestRowsTooFew(t *testing.T) {
+	o := generate(t, "", "bench", "--attention-op", "--rows", "50", "--drawn", "2", needle)
+	if o.code != 2 || !strings.HasSuffix(o.errors, "generate: --rows 50: a prompt of access codes is read: 8 codes and the question take 187 tokens of 50: give more --rows\n") {
+		t.Errorf("exit code %d, %s", o.code, o.errors)
+	}
+}
+
 func TestEmptyName(t *testing.T) {
 	for _, args := range [][]string{{"", "-p", "x"}, {"inspect", ""}, {"bench", ""}} {
 		refused(t, generate(t, "", args...), 2, "", "the name of the model is empty: want a folder, or org/name in the Hugging Face cache")

@@ -204,7 +204,7 @@ func (p *promptPlan) question(n int) (question, error) {
 		}
 		row, err := s.row(n / len(ways))
 		if err != nil {
-			return question{}, usageError{err}
+			return question{}, atLength(s.limit, err)
 		}
 		q := question{Row: row, limit: s.limit, prefix: ways[n%len(ways)], maxTokens: p.answerTokens(row)}
 		if q.prefix == eval.WithoutPrefix {
@@ -235,7 +235,10 @@ func (p *promptPlan) leavesOut(w io.Writer, err error) bool {
 func (p *promptPlan) fit(q question, s rowSource) ([]int32, error) {
 	limit, whose := p.positions, "the model's"
 	if q.limit > 0 {
-		limit, whose = q.limit, "the one asked for"
+		limit, whose = q.limit, "that of --length"
+		if s.file {
+			whose = "that of --limit"
+		}
 	}
 	cut := s.file && p.flags.truncate == "middle"
 	if cut {
@@ -290,5 +293,5 @@ func (p *promptPlan) cutMiddle(row eval.Row, limit, length int) ([]int32, error)
 		// A character that was cut apart, or the seam, took more tokens.
 		keep -= len(ids) - limit
 	}
-	return nil, fmt.Errorf("the chat template and the answer prefix alone have more tokens than the limit of %d", limit)
+	return nil, fmt.Errorf("the chat template and the answer prefix alone have more tokens than the limit of %d: give a greater --limit, or fewer --max-tokens", limit)
 }

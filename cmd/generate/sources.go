@@ -142,8 +142,8 @@ func (s *sourceFlags) accessCodes(name string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, usagef("%s %q: want access_few, access_dense or access_N, with N codes in a prompt", s.flag(), name)
+	if most := eval.MostCodes(); err != nil || n < 1 || n > most {
+		return 0, usagef("%s %q: want access_few, access_dense or access_N, with N codes in a prompt, 1 to %d", s.flag(), name, most)
 	}
 	return n, nil
 }
@@ -230,11 +230,21 @@ func (s *sourceFlags) made(name string, length, answer int, encode encoder) (row
 		}
 		rows, err := ruler.New(name, ruler.Options{Tokens: length, Seed: s.taskSeed, Count: count})
 		if err != nil {
-			return out, usageError{err}
+			return out, atLength(length, err)
 		}
 		out.row = rows.Row
 	}
 	return out, nil
+}
+
+// atLength names --length in an error of a row that is made with so many tokens,
+// where another number helps.
+func atLength(tokens int, err error) error {
+	var length *eval.LengthError
+	if errors.As(err, &length) {
+		return usagef("--length %d: %w", tokens, err)
+	}
+	return asUsage(err)
 }
 
 // read is the rows of a file.

@@ -38,8 +38,8 @@ func (t *taskFlags) check(f *pflag.FlagSet) error {
 		return usagef("--task %q: want one task", t.task)
 	case t.task != codesTask && onCommandLine(f, "codes"):
 		return usagef("--codes goes with --task %s: leave it out, or ask for access_%d", codesTask, t.codes)
-	case t.codes < 1:
-		return usagef("--codes %d: want at least 1", t.codes)
+	case t.codes < 1 || t.codes > eval.MostCodes():
+		return usagef("--codes %d: want 1 to %d", t.codes, eval.MostCodes())
 	case t.row < 0 || t.row >= eval.MaxPrompts:
 		return usagef("--row %d: want 0 to %d", t.row, eval.MaxPrompts-1)
 	}

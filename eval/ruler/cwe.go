@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"blitzen/eval"
 )
 
 // commonWords is common words extraction (cwe): which ten words of a list occur
@@ -50,7 +52,7 @@ func (t *commonWords) fit() (int, error) {
 
 func (t *commonWords) draw(n int) (draft, error) {
 	if n > len(t.words) {
-		return draft{}, fmt.Errorf("%d different words are needed and the lists have %d: ask for a shorter prompt", n, len(t.words))
+		return draft{}, &eval.LengthError{Why: fmt.Sprintf("%d different words are needed and the lists have %d", n, len(t.words)), Advice: "ask for a shorter prompt"}
 	}
 	example, often, seldom := 20, 3, 1
 	rowOften, rowSeldom := 6, 1

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"blitzen/eval"
 )
 
 // frequentWords is frequent words extraction (fwe): which three made-up words
@@ -23,7 +25,7 @@ func newFrequentWords(o Options) (task, error) {
 	t := &frequentWords{opts: o, rng: newTwister(o.Seed)}
 	t.tokens = o.Tokens - t.answer()
 	if t.tokens < 4*50 {
-		return nil, fmt.Errorf("%d tokens are too few: want at least %d", o.Tokens, 4*50+t.answer())
+		return nil, &eval.LengthError{Why: fmt.Sprintf("%d tokens are too few", o.Tokens), Advice: fmt.Sprintf("want at least %d", 4*50+t.answer())}
 	}
 	return t, nil
 }
@@ -91,5 +93,5 @@ func (t *frequentWords) draw(n int) (draft, error) {
 			return d, err
 		}
 	}
-	return draft{}, fmt.Errorf("the question alone has more than %d tokens: ask for a longer prompt", t.tokens)
+	return draft{}, &eval.LengthError{Why: fmt.Sprintf("the question alone has more than %d tokens", t.tokens), Advice: longer}
 }

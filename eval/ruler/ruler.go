@@ -110,6 +110,9 @@ func (r *Rows) Row(i int) (eval.Row, error) {
 // size.
 const attempts = 100
 
+// longer is what to do about a prompt without room.
+const longer = "ask for a longer prompt"
+
 func (r *Rows) make() (eval.Row, error) {
 	if r.n == 0 {
 		n, err := r.task.fit()
@@ -139,7 +142,8 @@ func (r *Rows) make() (eval.Row, error) {
 			n -= r.task.step()
 		}
 	}
-	return eval.Row{}, fmt.Errorf("no sample of %d lines or words keeps %d tokens with %d for the answer: ask for a longer prompt", n, r.opts.Tokens, r.task.answer())
+	why := fmt.Sprintf("no sample of %d lines or words keeps %d tokens with %d for the answer", n, r.opts.Tokens, r.task.answer())
+	return eval.Row{}, &eval.LengthError{Why: why, Advice: longer}
 }
 
 func count(o Options, d draft) (int, error) {
