@@ -98,7 +98,7 @@ func (a *attentionFlags) registerSizes(f *pflag.FlagSet, seed string) {
 	f.IntVar(&a.parentSize, "parent-size", 16, "`P` keys on average in a first group, a parent")
 	f.IntVar(&a.representatives, "representatives", 4, "split a parent into at most `R` teams, each with a representative key")
 	f.IntVar(&a.minContext, "min-context", 0, "beyond the paper: read a prompt of fewer than `N` tokens exactly")
-	listVar(f, &a.denseLayers, "dense-layers", "", "", "beyond the paper: read the layers of `LIST` exactly, say 0,1 or 0-3")
+	f.Var(&listValue{list: &a.denseLayers, set: true}, "dense-layers", "beyond the paper: read the layers of `LIST` exactly, say 0,1 or 0-3")
 	f.StringVar(&a.reps, "reps", repsCache, "santapp keeps representatives as `TYPE`: cache, or fp8, beyond the paper")
 	f.Uint64Var(&a.seed, "attention-seed", 0, "seed `N` of the sampled teams (default: "+seed+")")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,10 +12,16 @@ import (
 // errEmptyElement is what is amiss with 1,,2 and with 1,2 and a comma at an end.
 var errEmptyElement = errors.New("the list has an empty element: take a comma out, or give the value")
 
+// errTwice is what is amiss with 1,1, of values that are measured side by side.
+type errTwice string
+
+func (e errTwice) Error() string { return string(e) + " is named twice: leave one out" }
+
 // listValue is a flag's list of values, separated by commas, as it was given.
 // The list may be empty; none of its elements may. Given again, it goes on.
 type listValue struct {
 	list  *string
+	set   bool // a value may come twice
 	given bool // not the default any more
 }
 
@@ -24,14 +31,33 @@ func (l *listValue) Set(s string) error {
 	if slices.Contains(elements, "") {
 		return errEmptyElement
 	}
-	switch {
-	case !l.given || len(choices(*l.list)) == 0:
-		*l.list = s
-	case len(elements) > 0:
-		*l.list += "," + s
+	all := s
+	if l.given && len(choices(*l.list)) > 0 {
+		all = *l.list
+		if len(elements) > 0 {
+			all += "," + s
+		}
 	}
-	l.given = true
+	if twice := repeated(choices(all)); twice != "" && !l.set {
+		return errTwice(twice)
+	}
+	*l.list, l.given = all, true
 	return nil
+}
+
+// repeated is the first element that comes again, "" for none; 8 and 08 are one.
+func repeated(elements []string) string {
+	seen := map[string]bool{}
+	for _, e := range elements {
+		if n, err := strconv.Atoi(e); err == nil {
+			e = strconv.Itoa(n)
+		}
+		if seen[e] {
+			return e
+		}
+		seen[e] = true
+	}
+	return ""
 }
 
 func (l *listValue) String() string { return *l.list }

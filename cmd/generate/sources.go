@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -114,9 +113,6 @@ func (s *sourceFlags) eachLength() ([]int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return nil, usagef("--length %q: want numbers of tokens, separated by commas", text)
-		}
-		if slices.Contains(out, n) {
-			return nil, usagef("--length %q: %d is named twice", s.lengths, n)
 		}
 		out = append(out, n)
 	}

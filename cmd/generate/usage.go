@@ -144,9 +144,12 @@ func edits(a, b string) int {
 
 // amiss says what is wrong with a flag's value.
 func amiss(f *pflag.Flag, err error) string {
+	var twice errTwice
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return "it is out of range"
+	case errors.As(err, &twice):
+		return twice.Error()
 	case errors.Is(err, errEmptyElement):
 		return errEmptyElement.Error()
 	case errors.Is(err, errNotDecimal):
