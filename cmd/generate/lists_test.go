@@ -99,7 +99,7 @@ func TestListsOfCommandsAgain(t *testing.T) {
 	ids := t.TempDir() + "/ids"
 	write(t, ids, `{"ids": [3, 4]}`)
 	same([]string{m, "--prompt-ids", "1,2", "--prompt-ids", "@" + ids, "--prompt-ids", "[5]"}, []string{m, "--prompt-ids", "1,2,3,4,5"})
-	refused(t, generate(t, "", m, "--prompt-ids", "1", "--prompt-ids", "2,x"), 2, "", `--prompt-ids: "x" is not a token id`)
+	refused(t, generate(t, "", m, "--prompt-ids", "1", "--prompt-ids", "2,x"), 2, "", `--prompt-ids: "x", at place 2, is not a token id: want 0 to 2147483647`)
 	refused(t, generate(t, "", m, "--prompt-ids", "1", "--dense-layers", "0", "--dense-layers", "1-2"), 2, "", "--dense-layers 0-2 are all layers: use dense attention")
 	refused(t, generate(t, "", "evaluate", m, "--budget", "32", "--budget", "x"), 2, "", `--budget "x": want whole numbers, separated by commas`)
 	refused(t, generate(t, "", "evaluate", m, "--length", "32", "--length", "32"), 2, "", `--length "32": 32 is named twice: leave one out`)

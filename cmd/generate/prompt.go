@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -223,25 +224,23 @@ func readTemplate(path string) (string, error) {
 // parseIDs reads the ids of lists, one after another; flag names them in errors.
 func parseIDs(flag string, lists []string) (ids []int32, err error) {
 	for _, list := range lists {
-		more, err := parseList(flag, list)
-		if err != nil {
+		if ids, err = parseList(flag, list, ids); err != nil {
 			return nil, err
 		}
-		ids = append(ids, more...)
 	}
 	return ids, nil
 }
 
-// parseList reads 1,2,3 or the file that @FILE names: separated by commas or
-// white space, in brackets or not, or a JSON object of generate or tokenize;
-// flag names it in errors.
-func parseList(flag, s string) ([]int32, error) {
+// parseList appends to ids those of 1,2,3 or of the file that @FILE names: separated
+// by commas or white space, in brackets or not, or a JSON object of generate or
+// tokenize; flag names them in errors.
+func parseList(flag, s string, ids []int32) ([]int32, error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		data, err := readFile(path, mostText)
 		if err != nil {
 			return nil, usagef("%s: %v", flag, err)
 		}
-		s = string(data)
+		flag, s = flag+": "+path, string(data)
 	}
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "{") {
@@ -250,16 +249,15 @@ func parseList(flag, s string) ([]int32, error) {
 			return nil, usagef("%s: %v", flag, err)
 		}
 	}
-	return readIDs(flag, strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+	return readIDs(flag, strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), ids)
 }
 
-// readIDs reads ids with commas or white space between them; flag names them in
+// readIDs appends ids with commas or white space between them; flag names them in
 // errors.
-func readIDs(flag, s string) ([]int32, error) {
+func readIDs(flag, s string, ids []int32) ([]int32, error) {
 	if strings.TrimSpace(s) == "" {
-		return nil, usagef("%s: there are no ids: the prompt is empty", flag)
+		return nil, usagef("%s: there are no ids: give 1,2,3 or @FILE", flag)
 	}
-	var ids []int32
 	for part := range strings.SplitSeq(s, ",") {
 		words := strings.FieldsFunc(part, func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 		if len(words) == 0 {
@@ -268,7 +266,7 @@ func readIDs(flag, s string) ([]int32, error) {
 		for _, word := range words {
 			id, err := strconv.ParseInt(word, 10, 32)
 			if err != nil || id < 0 {
-				return nil, usagef("%s: %q is not a token id", flag, word)
+				return nil, usagef("%s: %q, at place %d, is not a token id: want 0 to %d", flag, word, len(ids), math.MaxInt32)
 			}
 			ids = append(ids, int32(id))
 		}

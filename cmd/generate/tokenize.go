@@ -94,7 +94,7 @@ func (t *tokenizeFlags) decode(cmd *cobra.Command, tok *tokenizer.Tokenizer) err
 	}
 	text, err := tok.Decode(ids, false)
 	if err != nil {
-		return asUsage(err)
+		return usagef("--ids: %w", err)
 	}
 	if !t.json {
 		_, err = fmt.Fprintln(exact(cmd.OutOrStdout()), text)
