@@ -8,11 +8,37 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // mostText is the most bytes that are read of a prompt, a template or ids: no model
 // reads as much.
 const mostText = 64 << 20
+
+// errEmptyName is what is amiss with a file, or another program, that has no name.
+var errEmptyName = errors.New("the name is empty")
+
+// namedValue is a flag's value that is not empty.
+type namedValue struct{ pflag.Value }
+
+func (n namedValue) Set(s string) error {
+	if s == "" {
+		return errEmptyName
+	}
+	return n.Value.Set(s)
+}
+
+// refuseEmpty has a flag that takes a file or a program refuse an empty name, which
+// would be as none.
+func refuseEmpty(f *pflag.Flag) {
+	switch name, _ := pflag.UnquoteUsage(f); name {
+	case "FILE", "COMMAND":
+		f.Value = namedValue{f.Value}
+		f.DefValue = strings.TrimSuffix(f.DefValue, "[]") // which help would show
+	}
+}
 
 // readUpTo reads all of r, at most so many bytes.
 func readUpTo(r io.Reader, most int64) ([]byte, error) {

@@ -44,3 +44,28 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("%v, %v: want three files", left, err)
 	}
 }
+
+// An empty name is refused by every flag that takes a file, or another program.
+func TestEmptyFileName(t *testing.T) {
+	m := tiny + "qwen2_tied_gqa"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{m, "-f", ""}, "--file"},
+		{[]string{m, "-p", "x", "--chat-template="}, "--chat-template"},
+		{[]string{"tokenize", needle, "--file", ""}, "--file"},
+		{[]string{"compare", m, "--report", ""}, "--report"},
+		{[]string{"compare", m, "--prompt-ids", "1", "--chat-template", ""}, "--chat-template"},
+		{[]string{"evaluate", m, "-o", ""}, "--output"},
+		{[]string{"evaluate", "--merge", "x", "--output", ""}, "--output"},
+		{[]string{"report", "x", "-o", "", "--plot", "x.svg"}, "--output"},
+		{[]string{"report", "x", "-o", "x.html", "--plot", ""}, "--plot"},
+	} {
+		refused(t, generate(t, "", c.args...), 2, "", c.want+` "": it is empty: give FILE, or leave `+c.want+" out")
+	}
+	refused(t, generate(t, "", "compare", m, "--results", "x", "--results", "", "--report", "x"), 2, "", `--results "": it is empty: give FILE, or leave --results out`)
+	refused(t, generate(t, "", "bench", m, "--attention-op", "--peer", ""), 2, "", `--peer "": it is empty: give COMMAND, or leave --peer out`)
+	t.Setenv("GENERATE_REPORT", "") // counts as unset
+	answer(t, "", "compare", m, "--prompt-ids", "1,2", "-n", "1", "--control=false")
+}

@@ -21,6 +21,7 @@ func addFlags(cmd *cobra.Command, heading string, register func(*pflag.FlagSet))
 	group.VisitAll(func(f *pflag.Flag) {
 		f.Annotations = map[string][]string{helpGroup: {heading}}
 		readDecimal(f)
+		refuseEmpty(f)
 	})
 	cmd.Flags().AddFlagSet(group)
 	cmd.Flags().SetNormalizeFunc(aliases)

@@ -154,6 +154,9 @@ func amiss(f *pflag.Flag, err error) string {
 		return errEmptyElement.Error()
 	case errors.Is(err, errNotDecimal):
 		return errNotDecimal.Error()
+	case errors.Is(err, errEmptyName):
+		name, _ := pflag.UnquoteUsage(f)
+		return fmt.Sprintf("it is empty: give %s, or leave --%s out", name, f.Name)
 	}
 	return "want " + wanted(f)
 }
