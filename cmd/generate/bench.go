@@ -53,6 +53,7 @@ func (b *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := b.operatorFlags.checkUse(cmd.Flags()); err != nil {
 		return err
 	}
+	wantFigures(cmd.Context())
 	if b.attentionOp {
 		return b.runOperator(cmd, args)
 	}

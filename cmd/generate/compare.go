@@ -64,6 +64,7 @@ func (c *compareFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := c.check(cmd.Flags()); err != nil {
 		return err
 	}
+	wantFigures(cmd.Context())
 	prompt, err := c.readPrompt(cmd)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := d.check(cmd.Flags()); err != nil {
 		return err
 	}
+	wantFigures(cmd.Context())
 	o, err := d.modelFlags.open(args)
 	if err != nil {
 		return err

@@ -106,6 +106,9 @@ func TestInterruptedFigures(t *testing.T) {
 			if o.code != 130 || one != strings.HasSuffix(o.errors, "ended early: the figures are those of what was measured before\n") || !one && o.out != "" || !strings.HasSuffix("\n"+o.out, "\n") {
 				t.Fatalf("%v after %d: exit code %d\n%s%s", c.args, after, o.code, o.out, o.errors)
 			}
+			if !one && o.errors[strings.LastIndex(strings.TrimSuffix(o.errors, "\n"), "\n")+1:] != noFigures+"\n" {
+				t.Fatalf("%v after %d, before any figure: %q", c.args, after, o.errors)
+			}
 			if one && !hasFigures(ctx) {
 				t.Fatalf("%v after %d: the program would not have waited for the figures", c.args, after)
 			}
@@ -254,6 +257,13 @@ func TestAwait(t *testing.T) {
 	cancel()
 	if code := await(ctx, make(chan int), &said); code != interrupted || said.Len() > 0 {
 		t.Errorf("exit code %d of a run that hangs, %q", code, said.String())
+	}
+	wantFigures(ctx)
+	for _, want := range []string{noFigures + "\n", ""} { // said once
+		said.Reset()
+		if code := await(ctx, make(chan int), &said); code != interrupted || said.String() != want {
+			t.Errorf("exit code %d of a run without figures yet, %q", code, said.String())
+		}
 	}
 	haveFigures(ctx)
 	time.AfterFunc(patience+patience/4, func() { done <- 8 })

@@ -69,6 +69,7 @@ func await(ctx context.Context, done <-chan int, stderr io.Writer) int {
 	case <-time.After(patience):
 	}
 	if !hasFigures(ctx) {
+		tellNoFigures(ctx, stderr)
 		return interrupted
 	}
 	fmt.Fprintln(stderr, "interrupted: the figures so far come when the work under way has ended; Ctrl-C again ends at once")
@@ -98,6 +99,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if errors.Is(err, syscall.EPIPE) && ctx.Err() != nil {
 		err = ctx.Err() // Ctrl-C ended the reader as well
+	}
+	if errors.Is(err, context.Canceled) {
+		tellNoFigures(ctx, messages)
 	}
 	return exitCode(err, messages)
 }
