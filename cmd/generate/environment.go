@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +15,11 @@ const setByVariable = "environment"
 func fromVariable(flags *pflag.FlagSet, name string) bool {
 	_, ok := flags.Lookup(name).Annotations[setByVariable]
 	return ok
+}
+
+// variableOf is the variable that sets a flag.
+func variableOf(f *pflag.Flag) string {
+	return "GENERATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 // onCommandLine reports whether a flag was typed. Variables are set for many
@@ -40,7 +46,7 @@ func fromEnvironment(flags *pflag.FlagSet, args []string) error {
 	}
 	var first error
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := "GENERATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variableOf(f)
 		value := os.Getenv(name)
 		if value == "" || !open[f.Name] || first != nil {
 			return
@@ -52,4 +58,55 @@ func fromEnvironment(flags *pflag.FlagSet, args []string) error {
 		first = flags.SetAnnotation(f.Name, setByVariable, nil)
 	})
 	return first
+}
+
+// renamed is an error with another text.
+type renamed struct {
+	error
+	text string
+}
+
+func (r renamed) Error() string { return r.text }
+func (r renamed) Unwrap() error { return r.error }
+
+// nameVariables has an error about the value of a flag that a variable set name the
+// variable. What a message advises stays: a flag that is given wins.
+func nameVariables(flags *pflag.FlagSet, err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	flags.VisitAll(func(f *pflag.Flag) {
+		if fromVariable(flags, f.Name) {
+			text = nameVariable(f, text)
+		}
+	})
+	if text == err.Error() {
+		return err
+	}
+	return renamed{err, text}
+}
+
+// nameVariable names a flag's variable where a message names the flag with its value,
+// as the first word of a line, or in brackets.
+func nameVariable(f *pflag.Flag, text string) string {
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "(?:" + name + "|-" + f.Shorthand + ")"
+	}
+	values := []string{regexp.QuoteMeta(f.Value.String()) + `\b`}
+	if _, ok := f.Value.(*listValue); ok {
+		for _, v := range choices(f.Value.String()) {
+			values = append(values, regexp.QuoteMeta(v)+`\b`)
+		}
+	}
+	for _, r := range []struct{ find, replace string }{
+		{`(?m)(^|[ (])` + name + ` ("|` + strings.Join(values, "|") + `)`, "${1}VARIABLE=$2"},
+		{`(?m)^()` + name + ` ([-+0-9])`, "${1}VARIABLE=$2"}, // a list otherwise written
+		{`(?m)^` + name + `([ :,])`, "VARIABLE$1"},
+		{`\(` + name + `\)`, "(VARIABLE)"},
+	} {
+		text = regexp.MustCompile(r.find).ReplaceAllString(text, strings.Replace(r.replace, "VARIABLE", variableOf(f), 1))
+	}
+	return text
 }

@@ -38,7 +38,7 @@ func newCommand(use, short string, runE func(*cobra.Command, []string) error) *c
 			if err := fromEnvironment(cmd.Flags(), args); err != nil {
 				return err
 			}
-			return runE(cmd, args)
+			return nameVariables(cmd.Flags(), runE(cmd, args))
 		},
 	}
 	cmd.Flags().SortFlags = false
