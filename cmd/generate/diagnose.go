@@ -76,6 +76,9 @@ func (d *diagnoseFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := plan.firsts(); err != nil {
+		return err
+	}
 	o.noteUnused(cmd.ErrOrStderr(), cmd.Flags(), d.methods()...)
 	if err := o.load(plan.context, d.methods()...); err != nil {
 		return err

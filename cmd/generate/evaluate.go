@@ -111,8 +111,11 @@ func (e *evaluateFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if run.Header, err = run.header(shard, shards); err != nil {
 		return err
 	}
-	// The first prompt shows whether the tasks can be made at all, before weights
-	// are read.
+	// First prompts show whether the tasks can be made at all, before weights are
+	// read.
+	if err := run.plan.firsts(); err != nil {
+		return err
+	}
 	if err := run.first(); err != nil {
 		return err
 	}

@@ -221,6 +221,21 @@ func (p *promptPlan) question(n int) (question, error) {
 	return question{}, fmt.Errorf("prompt %d: the run has %d", n, p.prompts)
 }
 
+// firsts makes the first prompt of every task that is made, which shows whether there
+// is one of its length: a task may come after hours of others.
+func (p *promptPlan) firsts() error {
+	n := 0
+	for _, s := range p.sources {
+		if !s.file {
+			if _, err := p.question(n); err != nil {
+				return err
+			}
+		}
+		n += s.rows * len(p.ways(s))
+	}
+	return nil
+}
+
 // leavesOut reports whether a prompt that failed with err is to be left out, and
 // says so.
 func (p *promptPlan) leavesOut(w io.Writer, err error) bool {

@@ -310,6 +310,8 @@ func TestRefusedUse(t *testing.T) {
 		{[]string{"evaluate", needle, "--length", "50", "--tasks", "vt"}, "--length 50: vt: row 0: no sample of 5 lines or words keeps 50 tokens with 30 for the answer: ask for a longer prompt"},
 		{[]string{"evaluate", needle, "--tasks", dir + "/two.jsonl", "--limit", "5"}, "DIR/two.jsonl: line 1: the row cannot be put: the prompt has 9 tokens, and the limit, that of --limit, is 5: --truncate middle cuts it"},
 		{[]string{"evaluate", needle, "--tasks", dir + "/two.jsonl", "--limit", "5", "--truncate", "middle"}, "DIR/two.jsonl: line 1: the row cannot be put: the chat template and the answer prefix alone have more tokens than the limit of 5: give a greater --limit, or fewer --max-tokens"},
+		{[]string{"evaluate", needle, "--length", "200,50", "--samples", "1", "--attention", "dense", "--shard", "0/2"}, "--length 50: access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
+		{[]string{"diagnose", needle, "--length", "200,50", "--samples", "1"}, "--length 50: access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"diagnose", needle, "--length", "50"}, "--length 50: access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
 		{[]string{"evaluate", needle, "--length", "50000"}, "--length 50000: the model's limit is 32768 tokens"},
 		{[]string{"evaluate", needle, "--tasks", dir + "/none.jsonl"}, "--tasks: open DIR/none.jsonl: no such file or directory"},
