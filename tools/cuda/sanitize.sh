@@ -26,6 +26,8 @@ binary=${BINARY:-$root/build/gpu/cuda.test}
 parts=${PARTS:-4}
 limit=${LIMIT:-300}
 mkdir -p "$out" build/gpu/cache
+rm -f "$out/$tool"-*.log # of an earlier run in more parts
+[ -x "$binary" ] || { echo "$binary is missing: build it where Go is, as above" >&2; exit 1; }
 export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
 
 with=
@@ -40,6 +42,7 @@ memcheck) suites='^TestSuite$/^F32_sync$ ^TestSuite$/^BF16_sync$' ;;
 esac
 if [ "$tool" != bounds ]; then
 	with=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+	command -v "$with" >/dev/null || { echo "$with is missing: name compute-sanitizer by SANITIZER" >&2; exit 1; }
 	with="$with --tool $tool --error-exitcode 9 --print-limit 20 --show-backtrace no"
 fi
 case $tool in # tools cannot count a block's barriers where shared memory is sized at launch; no kernel has more than 64
@@ -72,5 +75,7 @@ grep -h -A 6 -E '_test.go:|suite.go:' "$out/$tool.log" | grep -v -E '^ *---|^===
 grep -h -A 4 -E '^=+ (Invalid|Error|Warning|Uninit|Barrier|Race|Program hit|Target)' "$out/$tool.log" | cut -c 1-240 | sort | uniq -c | sort -rn | head -n 60 || true
 grep -h 'ERROR SUMMARY' "$out/$tool.log" | sort | uniq -c || true
 failed=$(grep -c -E '^exit [1-9]' "$out/$tool.log" || true)
-echo "$tool: $(grep -c -E '^=== RUN +[^/]+/[^/]+/' "$out/$tool.log") cases begun, $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
-[ "$failed" = 0 ]
+begun=$(grep -c -E '^=== RUN +Test(Checked)?Suite/[^/]+/' "$out/$tool.log" || true)
+echo "$tool: $begun cases begun, $(grep -c -E '^ {8}--- PASS' "$out/$tool.log") passed, $(grep -c -E '^ {8}--- FAIL' "$out/$tool.log") failed, $failed processes failed, $(($(date +%s) - start)) s"
+[ "$begun" != 0 ] || echo "no case was begun: none has a name like \"$cases\", or the logs say why not" >&2
+[ "$failed" = 0 ] && [ "$begun" != 0 ]
