@@ -1,10 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -60,53 +61,25 @@ func fromEnvironment(flags *pflag.FlagSet, args []string) error {
 	return first
 }
 
-// renamed is an error with another text.
-type renamed struct {
-	error
-	text string
-}
-
-func (r renamed) Error() string { return r.text }
-func (r renamed) Unwrap() error { return r.error }
-
-// nameVariables has an error about the value of a flag that a variable set name the
-// variable. What a message advises stays: a flag that is given wins.
+// nameVariables has an error that speaks of flags which variables set say so.
+// Checks of settings lie in packages that know nothing of variables.
 func nameVariables(flags *pflag.FlagSet, err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	var set []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if fromVariable(flags, f.Name) {
-			text = nameVariable(f, text)
+		names := []string{"--" + f.Name}
+		if f.Shorthand != "" {
+			names = append(names, "-"+f.Shorthand)
+		}
+		if fromVariable(flags, f.Name) && slices.ContainsFunc(names, func(n string) bool { return slices.Contains(words, n) }) {
+			set = append(set, variableOf(f)+" sets "+strings.Join(names, " and "))
 		}
 	})
-	if text == err.Error() {
+	if set == nil {
 		return err
 	}
-	return renamed{err, text}
-}
-
-// nameVariable names a flag's variable where a message names the flag with its value,
-// as the first word of a line, or in brackets.
-func nameVariable(f *pflag.Flag, text string) string {
-	name := "--" + f.Name
-	if f.Shorthand != "" {
-		name = "(?:" + name + "|-" + f.Shorthand + ")"
-	}
-	values := []string{regexp.QuoteMeta(f.Value.String()) + `\b`}
-	if _, ok := f.Value.(*listValue); ok {
-		for _, v := range choices(f.Value.String()) {
-			values = append(values, regexp.QuoteMeta(v)+`\b`)
-		}
-	}
-	for _, r := range []struct{ find, replace string }{
-		{`(?m)(^|[ (])` + name + ` ("|` + strings.Join(values, "|") + `)`, "${1}VARIABLE=$2"},
-		{`(?m)^()` + name + ` ([-+0-9])`, "${1}VARIABLE=$2"}, // a list otherwise written
-		{`(?m)^` + name + `([ :,])`, "VARIABLE$1"},
-		{`\(` + name + `\)`, "(VARIABLE)"},
-	} {
-		text = regexp.MustCompile(r.find).ReplaceAllString(text, strings.Replace(r.replace, "VARIABLE", variableOf(f), 1))
-	}
-	return text
+	return fmt.Errorf("%w (%s)", err, strings.Join(set, ", "))
 }

@@ -47,36 +47,21 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("GENERATE_MAX_TOKENS", "three")
 	refused(t, generate(t, "", m), 2, "", `GENERATE_MAX_TOKENS="three": want a whole number`)
 	t.Setenv("GENERATE_MAX_TOKENS", "0")
-	refused(t, generate(t, "", m), 2, "", "GENERATE_MAX_TOKENS=0: want at least 1")
+	refused(t, generate(t, "", m), 2, "", "-n 0: want at least 1 (GENERATE_MAX_TOKENS sets --max-tokens and -n)")
 }
 
-// What is wrong with a value is said under the name it was given by: a flag's, a
-// short one's or a variable's.
+// An error about a flag that a variable set names the variable.
 func TestErrorsNameVariables(t *testing.T) {
 	m := tiny + "qwen2_tied_gqa"
 	for _, c := range []struct{ args, set, want string }{
 		{m + " --prompt-ids 1 -n 0", "BUDGET=8", "-n 0: want at least 1"},
-		{m + " --prompt-ids 1", "TOP_P=1.5", "GENERATE_TOP_P=1.5: want 1e-06 to 1 (off)"},
-		{m + " --prompt-ids 1", "TEMPERATURE=1e7", "GENERATE_TEMPERATURE=1e+07: want 0 (greedy) or 1e-06 to 1e+06"},
-		{m + " --prompt-ids 1", "ATTENTION=flash", `GENERATE_ATTENTION="flash": want one of ` + attentionNames},
-		{m + " --prompt-ids 1", "BUDGET=6", "GENERATE_BUDGET=6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4"},
-		{m + " --prompt-ids 1 --budget 6", "PARENT_SIZE=16", "--budget 6 must be a multiple of 4, the rows of a team: GENERATE_PARENT_SIZE=16 over --representatives 4"},
-		{m + " --prompt-ids 1", "PARENT_SIZE=10", "--representatives 4 must divide GENERATE_PARENT_SIZE=10: give a number that divides it, or another --parent-size"},
-		{m + " --prompt-ids 1 --greedy", "LOGPROBS=3", "GENERATE_LOGPROBS is part of the JSON object: add --json"},
-		{m + " --prompt-ids 1,2,3", "CTX_SIZE=2", "the prompt has 3 tokens and up to 1024 are to follow, but the limit is 2 (GENERATE_CTX_SIZE): shorten the prompt"},
-		{m, "PROMPT_IDS=1,x", `GENERATE_PROMPT_IDS: "x", at place 1, is not a token id: want 0 to 2147483647`},
+		{m + " --prompt-ids 1", "TOP_P=1.5", "--top-p 1.5: want 1e-06 to 1 (off) (GENERATE_TOP_P sets --top-p)"},
+		{m + " --prompt-ids 1", "BUDGET=6", "--budget 6 must be a multiple of 4, the rows of a team: --parent-size 16 over --representatives 4 (GENERATE_BUDGET sets --budget)"},
+		{m + " --prompt-ids 1 --greedy", "LOGPROBS=3", "--logprobs is part of the JSON object: add --json (GENERATE_LOGPROBS sets --logprobs)"},
 		{m + " -p x", "FILE=/none", "M has no tokenizer.json: give --prompt-ids"},
-		{m + " --prompt-ids 1", "DTYPE=bf17", `GENERATE_DTYPE="bf17": want auto, bf16 or f32`},
-		{needle + " -p x --raw", "SYSTEM_PROMPT=a, ,b", "GENERATE_SYSTEM_PROMPT needs a chat template, but the text is raw (--raw)"},
-		{m + " --prompt-ids 1", "DENSE_LAYERS=1,0,2", "GENERATE_DENSE_LAYERS=0-2 are all layers: use dense attention"},
-		{needle, "FILE=/none", "GENERATE_FILE: open /none: no such file or directory"},
-		{"evaluate " + needle + " --length 50,4096", "TASKS=vt", "--length 50: vt: row 0: no sample of 5 lines or words keeps 50 tokens with 30 for the answer: ask for a longer prompt"},
-		{"evaluate " + needle, "LENGTH=50,4096", "GENERATE_LENGTH=50: access codes: row 0: 8 codes and the question take 181 tokens of 50: ask for fewer codes or a longer prompt"},
-		{"evaluate " + m, "TASKS=qa", `GENERATE_TASKS="qa": want access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl`},
-		{"bench " + m, "OUTPUT=xml", `GENERATE_OUTPUT="xml": want md, json, jsonl or csv`},
-		{"bench " + m, "N_PROMPT=x", `GENERATE_N_PROMPT="x": want whole numbers of 0 to 1099511627776, separated by commas`},
-		{"bench " + m + " -p 0", "N_GEN=0", `nothing to do: -p "0", GENERATE_N_GEN="0", -r 3, --attention "dense,santapp"`},
-		{"report x", "PLOT=x.pdf", "GENERATE_PLOT=x.pdf: want a name that ends in .svg or .png"},
+		{"evaluate " + m, "TASKS=qa", `--tasks "qa": want access_few, access_dense, access_N, json_kv, niah_single_1, niah_multikey_2, niah_multikey_3, vt, cwe, fwe, niah_multivalue_noise, niah_multiquery_noise or a file that ends in .jsonl (GENERATE_TASKS sets --tasks)`},
+		{"bench " + m, "N_PROMPT=x", `-p "x": want whole numbers of 0 to 1099511627776, separated by commas (GENERATE_N_PROMPT sets --n-prompt and -p)`},
+		{"bench " + m + " -p 0", "N_GEN=0", `nothing to do: -p "0", -n "0", -r 3, --attention "dense,santapp" (GENERATE_N_GEN sets --n-gen and -n)`},
 	} {
 		name, value, _ := strings.Cut(c.set, "=")
 		t.Run(c.set, func(t *testing.T) {
