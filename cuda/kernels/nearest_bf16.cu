@@ -3,10 +3,10 @@
 // kernels/nearest_double.cu. First split, then guess.
 // A center is the sum of two bf16 numbers a coordinate and less than 2⁻¹⁷ of it,
 // so that with the error of float32 sums a score is off by less than
-// DOUBT·|x|·|center|.
+// DOUBT·|x|·|center|. Norms, as kernels/nearest.cu sums them, are squares.
 // split: grid (8 centers, problems), 256 threads, a warp a center, to parts
-// [problems, k, 2, D] and norms [problems, k], as kernels/nearest.cu sums them;
-// largest [problems] is the bits of the largest norm. guess: grid (128 rows,
+// [problems, k, 2, D] and norms [problems, k]; largest [problems] is the bits of
+// the largest norm. guess: grid (128 rows,
 // problems), 256 threads: 4 by 2 warps of 32 rows and 32 centers; rows stay in
 // registers, tiles of 64 centers come by cp.async into two buffers. Dynamic shared
 // memory: 2 · 64 · 2·D bf16. list [problems, n], listed [problems].
@@ -85,8 +85,8 @@ struct Best {
 
 extern __shared__ __align__(128) u8 shared[];
 
-// Where a piece of a tile's row lies: lanes that read two rows at a time use different banks. (Rows padded by 16 bytes would
-// take cp.async twice the time.)
+// Where a piece of a tile's row lies: lanes that read two rows at a time use different banks. (Of rows
+// padded by 16 bytes every second would take cp.async twice the time.)
 __device__ inline int place(int row, int piece) { return row * LD + (piece ^ row % 2 * 4) * PIECE; }
 
 __device__ void load(const Args &a, int problem, int tile)

@@ -27,7 +27,7 @@ parts=${PARTS:-4}
 limit=${LIMIT:-300}
 mkdir -p "$out" build/gpu/cache
 rm -f "$out/$tool"-*.log # of an earlier run in more parts
-[ -x "$binary" ] || { echo "$binary is missing: build it where Go is, as above" >&2; exit 1; }
+[ -x "$binary" ] || { echo "$binary is missing: go test -c -o build/gpu/cuda.test ./cuda where Go is, or name it by BINARY" >&2; exit 1; }
 export REQUIRE_CUDA=1 XDG_CACHE_HOME="${XDG_CACHE_HOME:-$root/build/gpu/cache}"
 
 with=
