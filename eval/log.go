@@ -180,6 +180,7 @@ func WriteResults(w io.Writer, r Results) error {
 // parse reads all whole lines; end is where they end.
 func parse(data []byte) (r Results, end int, err error) {
 	lines := map[key]int{}
+	prompts := map[int]Answer{} // the first answer to each
 	for number := 1; ; number++ {
 		n := bytes.IndexByte(data[end:], '\n')
 		if n < 0 {
@@ -203,6 +204,11 @@ func parse(data []byte) (r Results, end int, err error) {
 		}
 		if before := lines[a.key()]; before > 0 {
 			return r, 0, fmt.Errorf("line %d: prompt %d, arm %d, repeat %d is in line %d already: keep one of them", number, a.Prompt, a.Arm, a.Repeat, before)
+		}
+		if first, ok := prompts[a.Prompt]; !ok {
+			prompts[a.Prompt] = a
+		} else if err := first.samePrompt(a); err != nil {
+			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
 		lines[a.key()] = number
 		r.Answers = append(r.Answers, a)
@@ -255,6 +261,19 @@ func (a Answer) agrees() error {
 	steps := float64(d.Steps)
 	if d.Same < 0 || d.Same > d.Steps || d.Max < 0 || d.KL < -1e-9*steps || d.KL > d.Max*steps+1e-9*(1+d.Max)*steps {
 		return fmt.Errorf("prompt %d, arm %d: the divergence of %d steps is %v, at most %v, and %d have the same most probable token: the line was changed", a.Prompt, a.Arm, d.Steps, d.KL, d.Max, d.Same)
+	}
+	return nil
+}
+
+// samePrompt says why two answers cannot be to one prompt, as their number says.
+func (a Answer) samePrompt(b Answer) error {
+	type row struct {
+		ID, Task, Prefix, Scorer string
+		Limit                    int
+	}
+	is, was := row{b.ID, b.Task, b.Prefix, b.Scorer, b.Limit}, row{a.ID, a.Task, a.Prefix, a.Scorer, a.Limit}
+	if is != was && a.Skipped == "" && b.Skipped == "" {
+		return fmt.Errorf("prompt %d is %+v here, and %+v before: the line was changed", a.Prompt, is, was)
 	}
 	return nil
 }

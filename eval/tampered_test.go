@@ -39,6 +39,8 @@ func TestTampered(t *testing.T) {
 		"largest":      {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: 3, KL: 3.1, Max: 1} })}, "the divergence of 3 steps is 3.1, at most 1"},
 		"negative":     {[]any{h, with(func(a *Answer) { a.Divergence = &Divergence{Steps: 3, KL: -1} })}, "the divergence of 3 steps is -1"},
 		"name":         {[]any{h, renamed(t, first)}, `line 2: json: unknown field "scorg"`},
+		"task":         {[]any{h, first, with(func(a *Answer) { a.Arm, a.Label, a.Task = 1, "santapp", "two" })}, "line 3: prompt 0 is {ID:p Task:two Prefix:with Scorer:string_match_all Limit:9} here, and {ID:p Task:one"},
+		"limit":        {[]any{h, first, with(func(a *Answer) { a.Arm, a.Label, a.Limit = 1, "santapp", 8 })}, "Limit:8} here"},
 		"skipped":      {[]any{h, with(func(a *Answer) { a.Arm = skippedArm })}, `line 2: prompt 0, arm -1: `},
 		"many prompts": {[]any{func() Header { h := h; h.Prompts = 1 << 62; return h }(), first}, "its first line is no header"},
 		"many repeats": {[]any{func() Header { h := h; h.Repeats = 1 << 62; return h }(), first}, "its first line is no header"},
