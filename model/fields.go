@@ -226,7 +226,7 @@ func (f *Fields) Tokens(field string) []int32 {
 	ids := make([]int32, 0, len(list))
 	for _, id := range list {
 		if id == nil || *id < 0 {
-			f.Fail(field, "is %s, want token ids of at least 0", f.text(field))
+			f.Fail(field, "is %s, want token ids of at least 0", f.Text(field))
 			return nil
 		}
 		ids = append(ids, *id)
@@ -240,14 +240,15 @@ func (f *Fields) read(field string, v any) bool {
 		return false
 	}
 	if err := json.Unmarshal(f.values[field], v); err != nil || string(f.values[field]) == nonFinite {
-		f.Fail(field, "is %s, want %s", f.text(field), kind(v))
+		f.Fail(field, "is %s, want %s", f.Text(field), kind(v))
 		return false
 	}
 	return true
 }
 
-// text is a field's value as errors show it: one line, not too long.
-func (f *Fields) text(field string) string {
+// Text is a field's value as people are shown it: JSON in one line, not too
+// long.
+func (f *Fields) Text(field string) string {
 	raw := f.values[field]
 	if string(raw) == nonFinite {
 		return "NaN or infinite"

@@ -36,8 +36,11 @@ const (
 // it divides by them, in float32.
 const smallest = 1e-6
 
-// Validate refuses values out of range, naming the flag, or the file if the
-// value came from there.
+// A FileError is a value of generation_config.json that is out of range.
+type FileError struct{ error }
+
+// Validate refuses values out of range, naming the flag, or by a FileError the
+// file if the value came from there.
 func (s Settings) Validate() error {
 	positive := func(v, most float64) bool { return v >= smallest && v <= most }
 	for _, c := range []struct {
@@ -55,11 +58,11 @@ func (s Settings) Validate() error {
 		if c.ok {
 			continue
 		}
-		name := "--" + strings.ReplaceAll(c.field, "_", "-")
+		flag := "--" + strings.ReplaceAll(c.field, "_", "-")
 		if s.Origin[c.field] == FromFile {
-			name = FromFile + ": " + c.field
+			return FileError{fmt.Errorf("%s: %s %v: want %s: correct the file, or give %s", FromFile, c.field, c.value, c.want, flag)}
 		}
-		return fmt.Errorf("%s %v: want %s", name, c.value, c.want)
+		return fmt.Errorf("%s %v: want %s", flag, c.value, c.want)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		{func(s *Settings) { s.MinP = math.NaN() }, "--min-p NaN: want 0 (off) to 1"},
 		{func(s *Settings) { s.Repetition = 0 }, "--repetition-penalty 0: want 1e-06 to 1e+06; 1 is off"},
 		{func(s *Settings) { s.Repetition = 0; s.Origin = map[string]string{"repetition_penalty": FromFile} },
-			"generation_config.json: repetition_penalty 0: want 1e-06 to 1e+06; 1 is off"},
+			"generation_config.json: repetition_penalty 0: want 1e-06 to 1e+06; 1 is off: correct the file, or give --repetition-penalty"},
 		{func(s *Settings) {
 			s.TopP = 2
 			s.Origin = map[string]string{"top_p": FromEnvironment, "top_k": FromFile}

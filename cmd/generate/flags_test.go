@@ -111,8 +111,12 @@ func TestSamplingSources(t *testing.T) {
 	}
 	dir := checkpoint(t, m)
 	write(t, dir+"/generation_config.json", `{"do_sample": true, "top_p": 1.5}`)
-	refused(t, generate(t, "", dir, "--prompt-ids", "1"), 2, "", "generation_config.json: top_p 1.5: want 1e-06 to 1 (off)")
+	refused(t, generate(t, "", dir, "--prompt-ids", "1"), 1, "", "generation_config.json: top_p 1.5: want 1e-06 to 1 (off): correct the file, or give --top-p")
 	answer(t, "", dir, "--prompt-ids", "1", "-n", "1", "--top-p", "0.5")
+	write(t, dir+"/generation_config.json", `{"num_beams": 4, "no_repeat_ngram_size": 0, "typical_p": 1.0, "suppress_tokens": [], "bad_words_ids": [[3]], "guidance_scale": null}`)
+	if o := generate(t, "", dir, "--prompt-ids", "1", "-n", "1"); o.code != 0 || o.errors != "generation_config.json: not used: num_beams 4, bad_words_ids [[3]]\n" {
+		t.Errorf("exit code %d, stderr %q", o.code, o.errors)
+	}
 }
 
 // A penalty changes greedy tokens: the one that is given, and no other.

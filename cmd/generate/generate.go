@@ -154,6 +154,7 @@ func (r *generation) run(prompt given) error {
 		return err
 	}
 	r.samplingFlags.noteUnused(r.cmd.ErrOrStderr(), flags, r.settings.Temperature)
+	noteUnread(r.cmd.ErrOrStderr(), r.Generation)
 	bar := newProgress(r.cmd.ErrOrStderr())
 	defer bar.done() // before an error is told
 	build, err := r.builder(r.cmd.Context(), r.loaded, flags, r.settings.Seed, bar.stage("building teams"))

@@ -81,7 +81,11 @@ func (s *samplingFlags) settings(f *pflag.FlagSet, generation *model.Fields) (sa
 	if generation != nil && generation.Err() != nil {
 		return out, generation.Err()
 	}
-	return out, asUsage(out.Validate())
+	err := out.Validate()
+	if errors.As(err, new(sample.FileError)) {
+		return out, err
+	}
+	return out, asUsage(err)
 }
 
 func flagOrigin(f *pflag.FlagSet, name string) string {

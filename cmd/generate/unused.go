@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"blitzen/model"
+	"blitzen/sample"
+
 	"github.com/spf13/pflag"
 )
 
@@ -97,4 +100,27 @@ func typed(f *pflag.FlagSet, which func(name string) bool) string {
 // one picks flags by name.
 func one(names ...string) func(string) bool {
 	return func(name string) bool { return slices.Contains(names, name) }
+}
+
+// noteUnread says which settings of generation_config.json, nil if there is none,
+// would change an answer in transformers and are not read here.
+func noteUnread(w io.Writer, generation *model.Fields) {
+	if generation == nil {
+		return
+	}
+	var unread []string
+	for _, c := range []struct{ field, neutral string }{
+		{"num_beams", "1"}, {"num_beam_groups", "1"}, {"diversity_penalty", "0"}, {"penalty_alpha", "0"}, {"guidance_scale", "1"},
+		{"typical_p", "1"}, {"epsilon_cutoff", "0"}, {"eta_cutoff", "0"}, {"no_repeat_ngram_size", "0"}, {"encoder_repetition_penalty", "1"},
+		{"min_length", "0"}, {"min_new_tokens", "0"}, {"exponential_decay_length_penalty", "[]"}, {"bad_words_ids", "[]"}, {"sequence_bias", "{}"},
+		{"suppress_tokens", "[]"}, {"begin_suppress_tokens", "[]"}, {"forced_bos_token_id", "[]"}, {"forced_eos_token_id", "[]"},
+		{"forced_decoder_ids", "[]"}, {"stop_strings", "[]"}, {"watermarking_config", "{}"},
+	} {
+		if v := generation.Text(c.field); generation.Has(c.field) && v != c.neutral && v != c.neutral+".0" {
+			unread = append(unread, c.field+" "+v)
+		}
+	}
+	if unread != nil {
+		fmt.Fprintf(w, "%s: not used: %s\n", sample.FromFile, strings.Join(unread, ", "))
+	}
 }
