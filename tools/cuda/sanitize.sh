@@ -9,8 +9,8 @@
 # $SANITIZER names (else the one in the path or the toolkit; that of CUDA 13.0 does not follow bar.arrive, the wheel
 # nvidia-cuda-sanitizer-api 13.5 does). cases is a pattern of case names (default: all; for the last three tools all but the
 # rules on draws, which launch a kernel thousands of times). $PARTS processes side by side take the cases of a type in turns
-# (the GPU runs one at a time, so many do not help), for at most $LIMIT seconds. Kernels are kept as by gpu-test.sh, and logs
-# are in $OUT.
+# (the GPU runs one at a time, so many do not help), for at most $LIMIT seconds. Logs are in $OUT, compiled kernels stay in
+# build/gpu/cache for the next run. Names in $OUT, $BINARY and $SANITIZER are relative to the repository's root.
 #
 # Left out, since the tools cannot know better: races of moe's kernel up, whose warps wait for a word in shared memory, with
 # fences on both sides; uninitialised reads of attend_merge, which asks for parts before it knows how many there are and
@@ -21,8 +21,9 @@ cd "$(dirname "$0")/../.."
 tool=${1:-bounds}
 cases=${2:-}
 root=$PWD
-out=${OUT:-$root/build/gpu/out}
-binary=${BINARY:-$root/build/gpu/cuda.test}
+from_root() { case $1 in /*) echo "$1" ;; *) echo "$root/$1" ;; esac }
+out=$(from_root "${OUT:-build/gpu/out}")
+binary=$(from_root "${BINARY:-build/gpu/cuda.test}")
 parts=${PARTS:-4}
 limit=${LIMIT:-300}
 mkdir -p "$out" build/gpu/cache
@@ -42,6 +43,7 @@ memcheck) suites='^TestSuite$/^F32_sync$ ^TestSuite$/^BF16_sync$' ;;
 esac
 if [ "$tool" != bounds ]; then
 	with=${SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+	case $with in */*) with=$(from_root "$with") ;; esac
 	command -v "$with" >/dev/null || { echo "$with is missing: name compute-sanitizer by SANITIZER" >&2; exit 1; }
 	with="$with --tool $tool --error-exitcode 9 --print-limit 20 --show-backtrace no"
 fi
