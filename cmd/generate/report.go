@@ -53,7 +53,7 @@ func (r *reportFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	curves := curvesOf(results)
 	if len(curves) == 0 {
-		return usagef("the results hold no prompt that all methods have answered")
+		return usagef("%s: no prompt has been answered by all methods", strings.Join(args, ", "))
 	}
 	if r.output != "" {
 		if err := writeFile("--output", r.output, args, resultsPage(results, curves).Write); err != nil {

@@ -70,10 +70,15 @@ func TestReportRefuses(t *testing.T) {
 		return path
 	}
 	a, b := one("a.jsonl", "1"), one("b.jsonl", "2")
+	header, _, _ := strings.Cut(read(t, a), "\n")
+	write(t, dir+"/header.jsonl", header+"\n")
+	if o := generate(t, "", "report", dir+"/header.jsonl", "-o", dir+"/page.html"); o.code != 2 || !strings.HasSuffix(o.errors, dir+"/header.jsonl: no prompt has been answered by all methods\n") {
+		t.Errorf("exit code %d, %s", o.code, o.errors)
+	}
 	want := "DIR/b.jsonl cannot be joined with DIR/a.jsonl: --task-seed differs: 2, and 1 there"
 	refused(t, generate(t, "", "report", a, b, "-o", dir+"/page.html"), 2, dir, want)
 	refused(t, generate(t, "", "evaluate", "--merge", a, b), 2, dir, want)
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 4 {
 		t.Errorf("%v: %v", err, left)
 	}
 }
