@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func ReadFields(path string) (*Fields, error) {
 
 // ParseFields reads JSON text; path names it in errors.
 func ParseFields(path string, data []byte) (*Fields, error) {
-	f := &Fields{path: filepath.Base(path), err: new(error)}
+	f := &Fields{path: path, err: new(error)}
 	err := json.Unmarshal(markNonFinite(data), &f.values)
 	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
 		return nil, fmt.Errorf("%s: %w (%s)", path, err, place(data, int(syntax.Offset)-1))
@@ -72,7 +71,7 @@ func ParseFields(path string, data []byte) (*Fields, error) {
 // Err returns the first mistake.
 func (f *Fields) Err() error { return *f.err }
 
-// Fail records a mistake about a field: "config.json: FIELD …".
+// Fail records a mistake about a field: "PATH: FIELD …".
 func (f *Fields) Fail(field, format string, args ...any) {
 	if *f.err == nil {
 		*f.err = fmt.Errorf("%s: %s %s", f.path, field, fmt.Sprintf(format, args...))

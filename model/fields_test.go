@@ -100,7 +100,7 @@ func TestFieldsRefuse(t *testing.T) {
 			t.Fatal(f.Err())
 		}
 		c.get(f)
-		wantError(t, f.Err(), "config.json: "+c.want)
+		wantError(t, f.Err(), "dir/config.json: "+c.want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -36,7 +35,8 @@ func planModel(fields *model.Fields) (plan, error) {
 		cfg, err := deepseekv2.ReadConfig(fields)
 		return plan{cfg.Config, cfg.CacheSpec(), cfg.ExpandedWidth(), loader(deepseekv2.Load, cfg)}, err
 	}
-	return plan{}, fmt.Errorf("config.json: architectures is %q; supported are %q and %q", names, qwen2.Architecture, deepseekv2.Architecture)
+	fields.Fail("architectures", "is %q; supported are %q and %q", names, qwen2.Architecture, deepseekv2.Architecture)
+	return plan{}, fields.Err()
 }
 
 // loadFunc reads weights.

@@ -214,7 +214,7 @@ func TestNeedOfManyExperts(t *testing.T) {
 	setField(t, dir, "num_hidden_layers", 10_000)
 	setField(t, dir, "n_routed_experts", 65_536)
 	o := generate(t, "", "inspect", dir, "--load-format", "dummy")
-	refused(t, o, 1, dir, "deepseekv2: config.json: n_routed_experts is 65536 in each of 10000 layers; at most 65536 experts in all are supported")
+	refused(t, o, 1, dir, "deepseekv2: DIR/config.json: n_routed_experts is 65536 in each of 10000 layers; at most 65536 experts in all are supported")
 }
 
 // allocated is the bytes that the heap has ever given out.

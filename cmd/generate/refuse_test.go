@@ -65,31 +65,31 @@ func TestRefusedCheckpoints(t *testing.T) {
 		{"no weights", "qwen2_untied_mha", func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, "weights: DIR has neither model.safetensors nor model.safetensors.index.json: download the model's weights"},
 		{"no config", "qwen2_untied_mha", func(t *testing.T, dir string) { remove(t, dir, "config.json") }, "DIR/config.json does not exist: a model folder holds config.json and *.safetensors"},
 		{"config cut", "qwen2_untied_mha", file("config.json", "{\n \"hidden_size\": 6"), "DIR/config.json: unexpected end of JSON input (line 2, column 17)"},
-		{"no heads", "qwen2_untied_mha", config("num_attention_heads", 0), "qwen2: config.json: num_attention_heads is 0, want a whole number from 1 to 16777216"},
+		{"no heads", "qwen2_untied_mha", config("num_attention_heads", 0), "qwen2: DIR/config.json: num_attention_heads is 0, want a whole number from 1 to 16777216"},
 		{"hidden size not divisible", "qwen2_untied_mha", func(t *testing.T, dir string) {
 			setField(t, dir, "num_attention_heads", 3)
 			setField(t, dir, "num_key_value_heads", 3)
-		}, "qwen2: config.json: num_attention_heads is 3, which does not divide hidden_size = 64"},
-		{"heads not divisible", "qwen2_untied_mha", config("num_key_value_heads", 3), "qwen2: config.json: num_attention_heads is 4, which num_key_value_heads = 3 does not divide"},
-		{"architecture", "qwen2_untied_mha", config("architectures", []string{"LlamaForCausalLM"}), `config.json: architectures is ["LlamaForCausalLM"]; supported are "Qwen2ForCausalLM" and "DeepseekV2ForCausalLM"`},
-		{"no architecture", "qwen2_untied_mha", config("architectures", nil), "config.json: architectures is missing; it changes the result and has no default"},
-		{"rope type", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "longrope", "factor": 2}), `qwen2: config.json: rope_scaling: rope_type is "longrope"; supported are "default" and "yarn"`},
-		{"rope type, other spelling", "qwen2_untied_mha", config("rope_parameters", map[string]any{"rope_type": "llama3", "rope_theta": 1e4}), `qwen2: config.json: rope_parameters: rope_type is "llama3"; supported are "default" and "yarn"`},
-		{"no theta", "qwen2_untied_mha", config("rope_theta", nil), "qwen2: config.json: rope_theta is missing; it changes the result and has no default"},
-		{"YaRN without length", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "yarn", "factor": 2}), "qwen2: config.json: rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default"},
-		{"no epsilon", "qwen2_untied_mha", config("rms_norm_eps", nil), "qwen2: config.json: rms_norm_eps is missing; it changes the result and has no default"},
-		{"activation", "qwen2_untied_mha", config("hidden_act", "gelu"), `qwen2: config.json: hidden_act is "gelu"; only "silu" is supported`},
-		{"sliding window", "qwen2_untied_mha", config("use_sliding_window", true), "qwen2: config.json: use_sliding_window is true; sliding-window attention is not supported"},
+		}, "qwen2: DIR/config.json: num_attention_heads is 3, which does not divide hidden_size = 64"},
+		{"heads not divisible", "qwen2_untied_mha", config("num_key_value_heads", 3), "qwen2: DIR/config.json: num_attention_heads is 4, which num_key_value_heads = 3 does not divide"},
+		{"architecture", "qwen2_untied_mha", config("architectures", []string{"LlamaForCausalLM"}), `DIR/config.json: architectures is ["LlamaForCausalLM"]; supported are "Qwen2ForCausalLM" and "DeepseekV2ForCausalLM"`},
+		{"no architecture", "qwen2_untied_mha", config("architectures", nil), "DIR/config.json: architectures is missing; it changes the result and has no default"},
+		{"rope type", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "longrope", "factor": 2}), `qwen2: DIR/config.json: rope_scaling: rope_type is "longrope"; supported are "default" and "yarn"`},
+		{"rope type, other spelling", "qwen2_untied_mha", config("rope_parameters", map[string]any{"rope_type": "llama3", "rope_theta": 1e4}), `qwen2: DIR/config.json: rope_parameters: rope_type is "llama3"; supported are "default" and "yarn"`},
+		{"no theta", "qwen2_untied_mha", config("rope_theta", nil), "qwen2: DIR/config.json: rope_theta is missing; it changes the result and has no default"},
+		{"YaRN without length", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "yarn", "factor": 2}), "qwen2: DIR/config.json: rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default"},
+		{"no epsilon", "qwen2_untied_mha", config("rms_norm_eps", nil), "qwen2: DIR/config.json: rms_norm_eps is missing; it changes the result and has no default"},
+		{"activation", "qwen2_untied_mha", config("hidden_act", "gelu"), `qwen2: DIR/config.json: hidden_act is "gelu"; only "silu" is supported`},
+		{"sliding window", "qwen2_untied_mha", config("use_sliding_window", true), "qwen2: DIR/config.json: use_sliding_window is true; sliding-window attention is not supported"},
 		{"rope without end", "qwen2_untied_mha", func(t *testing.T, dir string) {
 			setField(t, dir, "rope_theta", "INF")
 			path := filepath.Join(dir, "config.json")
 			write(t, path, strings.Replace(read(t, path), `"INF"`, "Infinity", 1))
-		}, "qwen2: config.json: rope_theta is NaN or infinite, want a number"},
-		{"end token", "qwen2_untied_mha", config("eos_token_id", "x"), `config.json: eos_token_id is "x", want a number`},
-		{"generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": 1.5}`), "generation_config.json: eos_token_id is 1.5, want a whole number from 0 to 2147483647"},
-		{"end token of the generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": [1, 99999]}`), "generation_config.json: eos_token_id is 99999; the vocabulary has ids 0 to 319"},
-		{"generation config out of range", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "temperature": -1}`), "generation_config.json: temperature is -1, want a number of at least 0"},
-		{"generation config fraction", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "top_k": 0.5}`), "generation_config.json: top_k is 0.5, want a whole number from 0 to 2147483647"},
+		}, "qwen2: DIR/config.json: rope_theta is NaN or infinite, want a number"},
+		{"end token", "qwen2_untied_mha", config("eos_token_id", "x"), `DIR/config.json: eos_token_id is "x", want a number`},
+		{"generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": 1.5}`), "DIR/generation_config.json: eos_token_id is 1.5, want a whole number from 0 to 2147483647"},
+		{"end token of the generation config", "qwen2_untied_mha", file("generation_config.json", `{"eos_token_id": [1, 99999]}`), "DIR/generation_config.json: eos_token_id is 99999; the vocabulary has ids 0 to 319"},
+		{"generation config out of range", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "temperature": -1}`), "DIR/generation_config.json: temperature is -1, want a number of at least 0"},
+		{"generation config fraction", "qwen2_untied_mha", file("generation_config.json", `{"do_sample": true, "top_k": 0.5}`), "DIR/generation_config.json: top_k is 0.5, want a whole number from 0 to 2147483647"},
 		{"tokenizer", "qwen2_untied_mha", file("tokenizer.json", "{}"), "DIR/tokenizer.json: no ByteLevel pre_tokenizer in []: only byte-level BPE is supported"},
 	}
 	for _, c := range cases {

@@ -37,7 +37,7 @@ func edited(t testing.TB, edit map[string]any) *model.Fields {
 	}
 	data, err := json.Marshal(all)
 	modeltest.Check(t, err)
-	f, err := model.ParseFields("config.json", data)
+	f, err := model.ParseFields("dir/config.json", data)
 	modeltest.Check(t, err)
 	return f
 }
@@ -153,7 +153,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		{yarn("mscale_all_dim"), "rope_scaling: mscale and mscale_all_dim must both be set"},
 	} {
 		_, err := ReadConfig(edited(t, q.edit))
-		if err == nil || !strings.Contains(err.Error(), "deepseekv2: config.json: "+q.want) {
+		if err == nil || !strings.Contains(err.Error(), "deepseekv2: dir/config.json: "+q.want) {
 			t.Errorf("%v: got %v, want %s", q.edit, err, q.want)
 		}
 	}

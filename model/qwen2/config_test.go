@@ -119,8 +119,8 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"rms_norm_eps": 1e-320}, "rms_norm_eps is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
 		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2}}, `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`},
 	} {
-		if _, err := readConfig(t, change(t, c.fields)); err == nil || err.Error() != "qwen2: config.json: "+c.want {
-			t.Errorf("%v:\n %v\nwant\n qwen2: config.json: %s", c.fields, err, c.want)
+		if _, err := readConfig(t, change(t, c.fields)); err == nil || err.Error() != "qwen2: dir/config.json: "+c.want {
+			t.Errorf("%v:\n %v\nwant\n qwen2: dir/config.json: %s", c.fields, err, c.want)
 		}
 	}
 }
