@@ -45,6 +45,7 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		TiedHead: f.BoolOr("tie_word_embeddings", false),
 	}
 	c.KVHeads = f.IntOr("num_key_value_heads", c.Heads, 1, most)
+	f.Want("model_type", "qwen2")
 	f.Want("hidden_act", "silu")
 	if f.BoolOr("use_sliding_window", false) {
 		f.Fail("use_sliding_window", "is true; sliding-window attention is not supported")

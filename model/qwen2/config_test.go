@@ -12,7 +12,7 @@ import (
 
 // published is config.json of Qwen2.5-7B-Instruct, with fields that nobody
 // needs.
-const published = `{"architectures": ["Qwen2ForCausalLM"], "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+const published = `{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
 	"num_attention_heads": 28, "num_key_value_heads": 4, "hidden_act": "silu", "rms_norm_eps": 1e-06, "attention_dropout": 0.0,
 	"initializer_range": 0.02, "rope_theta": 1000000.0, "rope_scaling": null, "max_position_embeddings": 32768, "sliding_window": 131072,
 	"use_sliding_window": false, "max_window_layers": 28, "tie_word_embeddings": false, "vocab_size": 152064, "use_mrope": false,
@@ -73,6 +73,7 @@ func TestReadConfig(t *testing.T) {
 	}{
 		{map[string]any{"tie_word_embeddings": true}, func(c Config) bool { return c.TiedHead }},
 		{map[string]any{"tie_word_embeddings": nil}, func(c Config) bool { return !c.TiedHead }},
+		{map[string]any{"model_type": nil}, func(c Config) bool { return true }},
 		{map[string]any{"num_key_value_heads": nil}, func(c Config) bool { return c.KVHeads == 28 }},
 		{map[string]any{"use_sliding_window": nil}, func(c Config) bool { return true }},
 		{map[string]any{"head_dim": 64}, func(c Config) bool { return c.HeadDim == 64 }},
@@ -112,6 +113,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"num_attention_heads": 5000, "num_key_value_heads": 5000}, "num_attention_heads is 5000, which does not divide hidden_size = 3584"},
 		{map[string]any{"head_dim": 63}, "num_attention_heads gives heads of 63 numbers; rotary encoding needs an even number"},
 		{map[string]any{"head_dim": 8192}, "num_attention_heads gives heads of 8192 numbers; at most 4096 are supported"},
+		{map[string]any{"model_type": "qwen3"}, `model_type is "qwen3"; only "qwen2" is supported`},
 		{map[string]any{"hidden_act": "gelu"}, `hidden_act is "gelu"; only "silu" is supported`},
 		{map[string]any{"use_sliding_window": true}, "use_sliding_window is true; sliding-window attention is not supported"},
 		{map[string]any{"layer_types": []string{"full_attention", "sliding_attention"}}, `layer_types has "sliding_attention"; only "full_attention" is supported`},
