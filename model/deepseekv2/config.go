@@ -71,7 +71,7 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		TiedHead:   f.BoolOr("tie_word_embeddings", false),
 		MoE:        readMoE(f),
 	}
-	refuse(f)
+	refuse(f, c.Layers)
 	if n := c.Layers * c.MoE.Experts; n > mostPairs {
 		f.Fail("n_routed_experts", "is %d in each of %d layers; at most %d experts in all are supported", c.MoE.Experts, c.Layers, mostPairs)
 	}
@@ -90,12 +90,11 @@ func ReadConfig(f *model.Fields) (Config, error) {
 }
 
 // refuse names what a checkpoint asks for that this network does not do.
-func refuse(f *model.Fields) {
+func refuse(f *model.Fields, layers int) {
 	if names := f.Strings("architectures"); !slices.Contains(names, Architecture) {
 		f.Fail("architectures", "is %q; this is the network of %q", names, Architecture)
 	}
-	f.Want("model_type", "deepseek_v2")
-	f.Want("hidden_act", "silu")
+	model.Refuse(f, "deepseek_v2", layers)
 	for _, field := range []string{"attention_bias", "mlp_bias"} {
 		if f.BoolOr(field, false) {
 			f.Fail(field, "is true; projections with a bias are not supported")

@@ -45,17 +45,9 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		TiedHead: f.BoolOr("tie_word_embeddings", false),
 	}
 	c.KVHeads = f.IntOr("num_key_value_heads", c.Heads, 1, most)
-	f.Want("model_type", "qwen2")
-	f.Want("hidden_act", "silu")
+	model.Refuse(f, "qwen2", c.Layers)
 	if f.BoolOr("use_sliding_window", false) {
 		f.Fail("use_sliding_window", "is true; sliding-window attention is not supported")
-	}
-	if f.Has("layer_types") {
-		for _, kind := range f.Strings("layer_types") {
-			if kind != "full_attention" {
-				f.Fail("layer_types", "has %.60q; only \"full_attention\" is supported", kind)
-			}
-		}
 	}
 	if c.Heads%c.KVHeads != 0 {
 		f.Fail("num_attention_heads", "is %d, which num_key_value_heads = %d does not divide", c.Heads, c.KVHeads)

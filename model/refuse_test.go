@@ -1,0 +1,34 @@
+package model
+
+import "testing"
+
+func TestRefuse(t *testing.T) {
+	for _, c := range []struct{ fields, want string }{
+		{`"layer_types": ["full_attention"]`, "layer_types has length 1, but num_hidden_layers is 2: take config.json from the model's own download"},
+		{`"layer_types": []`, "layer_types has length 0, but num_hidden_layers is 2: take config.json from the model's own download"},
+		{`"layer_types": ["full_attention", "full_attention", "full_attention"]`, "layer_types has length 3, but num_hidden_layers is 2: take config.json from the model's own download"},
+		{`"layer_types": ["full_attention", "sliding_attention"]`, `layer_types has "sliding_attention"; only "full_attention" is supported`},
+		{`"layer_types": "full_attention"`, `layer_types is "full_attention", want a list of texts`},
+		{`"model_type": "qwen3"`, `model_type is "qwen3"; only "qwen2" is supported`},
+		{`"hidden_act": "gelu"`, `hidden_act is "gelu"; only "silu" is supported`},
+	} {
+		f := parse(t, "{"+c.fields+"}")
+		Refuse(f, "qwen2", 2)
+		wantError(t, f.Err(), "dir/config.json: "+c.want)
+	}
+}
+
+// What published files say is no reason to refuse them.
+func TestRefuseAccepts(t *testing.T) {
+	for _, text := range []string{
+		`{}`,
+		`{"model_type": "qwen2", "hidden_act": "silu", "layer_types": ["full_attention", "full_attention"]}`,
+		`{"model_type": null, "layer_types": null}`,
+	} {
+		f := parse(t, text)
+		Refuse(f, "qwen2", 2)
+		if f.Err() != nil {
+			t.Errorf("%s: %v", text, f.Err())
+		}
+	}
+}
