@@ -6,6 +6,7 @@ func Refuse(f *Fields, modelType string, layers int) {
 	f.Want("model_type", modelType)
 	f.Want("hidden_act", "silu")
 	refuseLayers(f, layers)
+	refuseQuantised(f)
 }
 
 // refuseLayers takes layer_types that say full attention of every layer,
@@ -22,5 +23,22 @@ func refuseLayers(f *Fields, layers int) {
 	}
 	if len(kinds) != layers {
 		f.Fail("layer_types", "has length %d, but num_hidden_layers is %d: take config.json from the model's own download", len(kinds), layers)
+	}
+}
+
+// refuseQuantised names the method where the file does. The fields are those of
+// transformers, of compressed-tensors before it moved there, and of MLX.
+func refuseQuantised(f *Fields) {
+	for _, field := range []string{"quantization_config", "compression_config", "quantization"} {
+		if !f.Has(field) {
+			continue
+		}
+		what := "is " + f.Text(field)
+		if f.values[field][0] == '{' {
+			if o := f.Object(field); o.Has("quant_method") {
+				what = "has quant_method " + o.Text("quant_method")
+			}
+		}
+		f.Fail(field, "%s; quantised weights are not supported: use the model's checkpoint in bfloat16, with --quantize int8 for fewer bytes", what)
 	}
 }
