@@ -68,6 +68,14 @@ func Read(f *model.Fields, dim int) Encoding {
 	if theta <= 1 {
 		where.Fail("rope_theta", "is %v, want a number above 1", theta)
 	}
+	for _, o := range []*model.Fields{f, params, f.Object("rope_parameters")} {
+		if o == nil {
+			continue
+		}
+		if part := o.FloatOr("partial_rotary_factor", 1); part != 1 {
+			o.Fail("partial_rotary_factor", "is %v, want 1: rotation of a part of each head is not supported", part)
+		}
+	}
 	kind := "default"
 	if params != nil {
 		kind = params.StringOr("rope_type", params.StringOr("type", "default"))
