@@ -79,6 +79,9 @@ func Read(f *model.Fields, dim int) Encoding {
 	kind := "default"
 	if params != nil {
 		kind = params.StringOr("rope_type", params.StringOr("type", "default"))
+		if old := params.StringOr("type", kind); old != kind {
+			params.Fail("rope_type", "is %.60q and type %.60q; leave one of them", kind, old)
+		}
 		if !params.Has("rope_type") && !params.Has("type") && params.Has("factor") {
 			params.Fail("rope_type", "is missing beside factor; it changes the result and has no default")
 		}

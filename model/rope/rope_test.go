@@ -88,13 +88,14 @@ func checkGolden(t *testing.T, path string, want expected) {
 	}
 }
 
-// Both spellings say the same; rope_type goes before type.
+// Both spellings say the same, apart or side by side.
 func TestSpellings(t *testing.T) {
 	const numbers = `"factor": 4.0, "original_max_position_embeddings": 32768`
 	want := mustRead(t, `{"rope_theta": 1000000.0, "rope_scaling": {"type": "yarn", `+numbers+`}}`, 16)
 	for _, config := range []string{
 		`{"rope_theta": 1000000.0, "rope_scaling": {"rope_type": "yarn", ` + numbers + `}}`,
-		`{"rope_theta": 1000000.0, "rope_scaling": {"rope_type": "yarn", "type": "linear", ` + numbers + `}}`,
+		`{"rope_theta": 1000000.0, "rope_scaling": {"rope_type": "yarn", "type": "yarn", ` + numbers + `}}`,
+		`{"rope_theta": 1000000.0, "rope_scaling": {"rope_type": null, "type": "yarn", ` + numbers + `}}`,
 		`{"rope_theta": 1000000.0, "rope_parameters": {"rope_type": "yarn", ` + numbers + `}}`,
 		`{"rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, ` + numbers + `}}`,
 		// rope_scaling, which users add, goes before rope_parameters; theta is where it is
@@ -115,6 +116,7 @@ func TestSpellings(t *testing.T) {
 	for _, config := range []string{
 		`{"rope_theta": 1000000.0, "rope_scaling": null}`,
 		`{"rope_theta": 1000000.0, "rope_scaling": {"type": "default"}}`,
+		`{"rope_theta": 1000000.0, "rope_scaling": {"type": "default", "rope_type": "default"}}`,
 		`{"rope_parameters": {"rope_theta": 1000000.0}}`,
 	} {
 		if got := mustRead(t, config, 16); fmt.Sprint(got) != fmt.Sprint(plain) {
@@ -177,20 +179,23 @@ func TestRefuse(t *testing.T) {
 		`{"rope_parameters": {"full_attention": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}}`:                 "rope_parameters: full_attention: partial_rotary_factor is 0.25, want 1: rotation of a part of each head is not supported",
 		`{"rope_theta": 1e4, "rope_parameters": {"partial_rotary_factor": 0.25}, "rope_scaling": {"type":"default"}}`: "rope_parameters: partial_rotary_factor is 0.25, want 1: rotation of a part of each head is not supported",
 		yarn("partial_rotary_factor", "0.5"):                                                                          "rope_scaling: partial_rotary_factor is 0.5, want 1: rotation of a part of each head is not supported",
-		yarn("type", "3"):                                                                                             "rope_scaling: type is 3, want a text",
-		yarn("type", "null"):                                                                                          "rope_scaling: rope_type is missing beside factor; it changes the result and has no default",
-		yarn("factor", "null"):                                                                                        "rope_scaling: factor is missing; it changes the result and has no default",
-		yarn("factor", "0.5"):                                                                                         "rope_scaling: factor is 0.5, want a number of at least 1",
-		yarn("factor", "1e9"):                                                                                         "rope_scaling: factor is 1e+09: 4096 positions times that are more than 2147483647",
-		yarn("original_max_position_embeddings", "null"):                                                              "rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default",
-		yarn("beta_fast", "5e-324"):                                                                                   "rope_scaling: beta_fast is 5e-324 and beta_slow 1, out of every dimension's reach",
-		yarn("attention_factor", "1e300"):                                                                             "rope_scaling: attention_factor is 1e+300, want a number from 1.18e-38 to 3.4e+38",
-		yarn("attention_factor", "1e-320"):                                                                            "rope_scaling: attention_factor is 1e-320, want a number from 1.18e-38 to 3.4e+38",
-		yarn("mscale_all_dim", "1e30"):                                                                                "rope_scaling: mscale with factor and attention_factor gives 1.1386294 and 1.9218120556728058e+58 as scales",
-		`{"rope_theta": 1e4, "rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}}`:                          `rope_parameters: full_attention is missing beside "sliding_attention"; only full attention is supported`,
-		`{"rope_parameters": {"rope_theta": 1e4}, "rope_scaling": {"type": "linear"}}`:                                `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`,
-		`{"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "linear"}}}`:                         `rope_parameters: full_attention: rope_type is "linear"; supported are "default" and "yarn"`,
-		yarn("attention_factor", "Infinity"):                                                                          "rope_scaling: attention_factor is NaN or infinite, want a number",
+		yarn("rope_type", `"default"`):                                                                                `rope_scaling: rope_type is "default" and type "yarn"; leave one of them`,
+		yarn("rope_type", `"linear"`):                                                                                 `rope_scaling: rope_type is "linear" and type "yarn"; leave one of them`,
+		`{"rope_theta": 1e4, "rope_scaling": {"type": "default", "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096}}`: `rope_scaling: rope_type is "yarn" and type "default"; leave one of them`,
+		yarn("type", "3"):                                "rope_scaling: type is 3, want a text",
+		yarn("type", "null"):                             "rope_scaling: rope_type is missing beside factor; it changes the result and has no default",
+		yarn("factor", "null"):                           "rope_scaling: factor is missing; it changes the result and has no default",
+		yarn("factor", "0.5"):                            "rope_scaling: factor is 0.5, want a number of at least 1",
+		yarn("factor", "1e9"):                            "rope_scaling: factor is 1e+09: 4096 positions times that are more than 2147483647",
+		yarn("original_max_position_embeddings", "null"): "rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default",
+		yarn("beta_fast", "5e-324"):                      "rope_scaling: beta_fast is 5e-324 and beta_slow 1, out of every dimension's reach",
+		yarn("attention_factor", "1e300"):                "rope_scaling: attention_factor is 1e+300, want a number from 1.18e-38 to 3.4e+38",
+		yarn("attention_factor", "1e-320"):               "rope_scaling: attention_factor is 1e-320, want a number from 1.18e-38 to 3.4e+38",
+		yarn("mscale_all_dim", "1e30"):                   "rope_scaling: mscale with factor and attention_factor gives 1.1386294 and 1.9218120556728058e+58 as scales",
+		`{"rope_theta": 1e4, "rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}}`:  `rope_parameters: full_attention is missing beside "sliding_attention"; only full attention is supported`,
+		`{"rope_parameters": {"rope_theta": 1e4}, "rope_scaling": {"type": "linear"}}`:        `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`,
+		`{"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "linear"}}}`: `rope_parameters: full_attention: rope_type is "linear"; supported are "default" and "yarn"`,
+		yarn("attention_factor", "Infinity"):                                                  "rope_scaling: attention_factor is NaN or infinite, want a number",
 	} {
 		if _, err := read(t, config, 16); err == nil || err.Error() != "config.json: "+want {
 			t.Errorf("%s:\n %v\nwant\n config.json: %s", config, err, want)
