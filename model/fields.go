@@ -114,12 +114,12 @@ func (f *Fields) Float(field string) float64 {
 	return v
 }
 
-// Float32 is a required number above 0 that float32 holds without overflow or
-// underflow.
-func (f *Fields) Float32(field string) float32 {
+// Float32 is a required number above 0 and below a bound that float32 holds
+// without underflow.
+func (f *Fields) Float32(field string, below float64) float32 {
 	v := f.Float(field)
-	if v > 0 && !FitsFloat32(v) {
-		f.Fail(field, "is %v, want a number from %.3g to %.3g", v, smallestNormal, math.MaxFloat32)
+	if v > 0 && !FitsFloat32(v, below) {
+		f.Fail(field, "is %v, want a number from %.3g to below %v", v, smallestNormal, below)
 	}
 	return float32(v)
 }
@@ -128,9 +128,9 @@ func (f *Fields) Float32(field string) float32 {
 // for 0.
 const smallestNormal = 0x1p-126
 
-// FitsFloat32 reports whether v is in float32's range of positive numbers of
-// full precision.
-func FitsFloat32(v float64) bool { return v >= smallestNormal && v <= math.MaxFloat32 }
+// FitsFloat32 reports whether v is below a bound and in float32's range of
+// positive numbers of full precision.
+func FitsFloat32(v, below float64) bool { return v >= smallestNormal && v < below }
 
 // FloatOr is Float, or absent if the field is missing or null.
 func (f *Fields) FloatOr(field string, absent float64) float64 {

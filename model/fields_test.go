@@ -34,7 +34,7 @@ func TestFields(t *testing.T) {
 	inner := f.Object("object")
 	for i, ok := range []bool{
 		f.Int("int", 1, 3) == 3, f.Int("big", 0, 1000) == 1000, f.IntOr("int", 9, 0, 3) == 3, f.IntOr("absent", 9, 0, 3) == 9, f.IntOr("null", 9, 0, 3) == 9,
-		f.Float("half") == 0.5, f.FloatOr("half", 2) == 0.5, f.FloatOr("absent", 2) == 2, f.ZeroOr("zero") == 0, f.ZeroOr("half") == 0.5, f.ZeroOr("absent") == 0,
+		f.Float("half") == 0.5, f.Float32("half", 0.6) == 0.5, f.FloatOr("half", 2) == 0.5, f.FloatOr("absent", 2) == 2, f.ZeroOr("zero") == 0, f.ZeroOr("half") == 0.5, f.ZeroOr("absent") == 0,
 		f.BoolOr("yes", false), !f.BoolOr("no", true), f.BoolOr("absent", true), f.BoolOr("null", true),
 		f.String("text") == "a", f.StringOr("text", "b") == "a", f.StringOr("absent", "b") == "b", slices.Equal(f.Strings("list"), []string{"a", "b"}),
 		f.Has("zero"), !f.Has("null"), !f.Has("absent"),
@@ -68,9 +68,10 @@ func TestFieldsRefuse(t *testing.T) {
 		{func(f *Fields) { f.Int("text", 0, 5) }, `text is "a", want a number`},
 		{func(f *Fields) { f.Int("huge", 0, 5) }, "huge is 1e999, want a number"},
 		{func(f *Fields) { f.Float("zero") }, "zero is 0, want a number above 0"},
-		{func(f *Fields) { f.Float32("large") }, "large is 1e+308, want a number from 1.18e-38 to 3.4e+38"},
-		{func(f *Fields) { f.Float32("small") }, "small is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
-		{func(f *Fields) { f.Float32("zero") }, "zero is 0, want a number above 0"},
+		{func(f *Fields) { f.Float32("large", 1000) }, "large is 1e+308, want a number from 1.18e-38 to below 1000"},
+		{func(f *Fields) { f.Float32("small", 1000) }, "small is 1e-320, want a number from 1.18e-38 to below 1000"},
+		{func(f *Fields) { f.Float32("zero", 1000) }, "zero is 0, want a number above 0"},
+		{func(f *Fields) { f.Float32("half", 0.5) }, "half is 0.5, want a number from 1.18e-38 to below 0.5"},
 		{func(f *Fields) { f.FloatOr("minus", 1) }, "minus is -1, want a number above 0"},
 		{func(f *Fields) { f.Float("yes") }, "yes is true, want a number"},
 		{func(f *Fields) { f.ZeroOr("minus") }, "minus is -1, want a number of at least 0"},

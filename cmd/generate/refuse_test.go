@@ -78,6 +78,7 @@ func TestRefusedCheckpoints(t *testing.T) {
 		{"no theta", "qwen2_untied_mha", config("rope_theta", nil), "qwen2: DIR/config.json: rope_theta is missing; it changes the result and has no default"},
 		{"YaRN without length", "qwen2_untied_mha", config("rope_scaling", map[string]any{"type": "yarn", "factor": 2}), "qwen2: DIR/config.json: rope_scaling: original_max_position_embeddings is missing; it changes the result and has no default"},
 		{"no epsilon", "qwen2_untied_mha", config("rms_norm_eps", nil), "qwen2: DIR/config.json: rms_norm_eps is missing; it changes the result and has no default"},
+		{"epsilon", "qwen2_untied_mha", config("rms_norm_eps", 5), "qwen2: DIR/config.json: rms_norm_eps is 5, want a number from 1.18e-38 to below 1"},
 		{"activation", "qwen2_untied_mha", config("hidden_act", "gelu"), `qwen2: DIR/config.json: hidden_act is "gelu"; only "silu" is supported`},
 		{"quantised", "qwen2_untied_mha", config("quantization_config", map[string]any{"quant_method": "gptq", "bits": 4}), `qwen2: DIR/config.json: quantization_config has quant_method "gptq"; quantised weights are not supported: use the model's checkpoint in bfloat16, with --quantize int8 for fewer bytes`},
 		{"sliding window", "qwen2_untied_mha", config("use_sliding_window", true), "qwen2: DIR/config.json: use_sliding_window is true; sliding-window attention is not supported"},

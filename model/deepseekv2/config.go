@@ -47,6 +47,7 @@ const (
 	most      = 1 << 24 // widest matrix side
 	mostSmall = 1 << 16 // heads, experts and rotary numbers
 	mostPairs = 1 << 16 // experts of all layers: DeepSeek-V3 has 14,848
+	mostScale = 1000    // of experts: DeepSeek-V2 has 16
 )
 
 // ReadConfig checks the fields of config.json that matter here; unknown ones
@@ -67,7 +68,7 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		NopeDim:    f.Int("qk_nope_head_dim", 1, most),
 		RopeDim:    f.Int("qk_rope_head_dim", 2, mostSmall),
 		ValueDim:   f.Int("v_head_dim", 1, most),
-		Eps:        f.Float32("rms_norm_eps"),
+		Eps:        f.Float32("rms_norm_eps", 1),
 		TiedHead:   f.BoolOr("tie_word_embeddings", false),
 		MoE:        readMoE(f),
 	}
@@ -118,7 +119,7 @@ func readMoE(f *model.Fields) MoE {
 		Groups:     1,
 		TopGroups:  1,
 		Normalize:  f.BoolOr("norm_topk_prob", false),
-		Scale:      f.Float32("routed_scaling_factor"),
+		Scale:      f.Float32("routed_scaling_factor", mostScale),
 	}
 	e.SharedInner = e.Inner * f.IntOr("n_shared_experts", 0, 0, mostSmall)
 	f.Want("scoring_func", "softmax")

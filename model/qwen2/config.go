@@ -41,7 +41,7 @@ func ReadConfig(f *model.Fields) (Config, error) {
 		},
 		Hidden:   f.Int("hidden_size", 1, most),
 		Inner:    f.Int("intermediate_size", 1, most),
-		Eps:      f.Float32("rms_norm_eps"),
+		Eps:      f.Float32("rms_norm_eps", 1),
 		TiedHead: f.BoolOr("tie_word_embeddings", false),
 	}
 	c.KVHeads = f.IntOr("num_key_value_heads", c.Heads, 1, most)

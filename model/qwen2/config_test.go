@@ -119,8 +119,11 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"num_hidden_layers": 2, "layer_types": []string{"full_attention", "sliding_attention"}}, `layer_types has "sliding_attention"; only "full_attention" is supported`},
 		{map[string]any{"layer_types": []string{}}, "layer_types has length 0, but num_hidden_layers is 28: take config.json from the model's own download"},
 		{map[string]any{"quantization_config": map[string]any{"quant_method": "awq", "bits": 4}}, `quantization_config has quant_method "awq"; quantised weights are not supported: use the model's checkpoint in bfloat16, with --quantize int8 for fewer bytes`},
-		{map[string]any{"rms_norm_eps": 1e308}, "rms_norm_eps is 1e+308, want a number from 1.18e-38 to 3.4e+38"},
-		{map[string]any{"rms_norm_eps": 1e-320}, "rms_norm_eps is 1e-320, want a number from 1.18e-38 to 3.4e+38"},
+		{map[string]any{"rms_norm_eps": 1}, "rms_norm_eps is 1, want a number from 1.18e-38 to below 1"},
+		{map[string]any{"rms_norm_eps": -1e-6}, "rms_norm_eps is -1e-06, want a number above 0"},
+		{map[string]any{"rms_norm_eps": 0}, "rms_norm_eps is 0, want a number above 0"},
+		{map[string]any{"rms_norm_eps": 1e308}, "rms_norm_eps is 1e+308, want a number from 1.18e-38 to below 1"},
+		{map[string]any{"rms_norm_eps": 1e-320}, "rms_norm_eps is 1e-320, want a number from 1.18e-38 to below 1"},
 		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2}}, `rope_scaling: rope_type is "linear"; supported are "default" and "yarn"`},
 	} {
 		if _, err := readConfig(t, change(t, c.fields)); err == nil || err.Error() != "qwen2: dir/config.json: "+c.want {

@@ -41,7 +41,13 @@ func Parameters(f *model.Fields) *model.Fields {
 	return params
 }
 
-const fullAttention = "full_attention"
+const (
+	fullAttention = "full_attention"
+
+	// No model comes near these; a file that does is damaged.
+	mostTheta = 1e15
+	mostScale = 1000
+)
 
 // thetaOf is the object that holds rope_theta.
 func thetaOf(f, params *model.Fields) *model.Fields {
@@ -65,8 +71,8 @@ func Read(f *model.Fields, dim int) Encoding {
 	params := Parameters(f)
 	where := thetaOf(f, params)
 	theta := where.Float("rope_theta")
-	if theta <= 1 {
-		where.Fail("rope_theta", "is %v, want a number above 1", theta)
+	if theta <= 1 || theta >= mostTheta {
+		where.Fail("rope_theta", "is %v, want a number above 1 and below %v", theta, mostTheta)
 	}
 	for _, o := range []*model.Fields{f, params, f.Object("rope_parameters")} {
 		if o == nil {
@@ -146,7 +152,7 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 	m, all := p.ZeroOr("mscale"), p.ZeroOr("mscale_all_dim")
 	switch {
 	case p.Has("attention_factor"):
-		e.Scale = p.Float32("attention_factor")
+		e.Scale = p.Float32("attention_factor", mostScale)
 	case m > 0 && all > 0:
 		e.Scale = float32(yarnMScale(factor, m) / yarnMScale(factor, all))
 	default:
@@ -156,8 +162,8 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 		e.SoftmaxScale = yarnMScale(factor, all) * yarnMScale(factor, all)
 	}
 	e.MaxPositions = int(factor * float64(original))
-	if !model.FitsFloat32(float64(e.Scale)) || !model.FitsFloat32(e.SoftmaxScale) {
-		p.Fail("mscale", "with factor and attention_factor gives %v and %v as scales", e.Scale, e.SoftmaxScale)
+	if !model.FitsFloat32(float64(e.Scale), mostScale) || !model.FitsFloat32(e.SoftmaxScale, mostScale) {
+		p.Fail("mscale", "with factor and attention_factor gives %v and %v as scales, want both below %d", e.Scale, e.SoftmaxScale, mostScale)
 	}
 }
 
