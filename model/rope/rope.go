@@ -120,6 +120,13 @@ func (e *Encoding) yarn(p *model.Fields, theta float64, dim int) {
 	factor := p.Float("factor")
 	original := p.Int("original_max_position_embeddings", 1, math.MaxInt32)
 	fast, slow := p.FloatOr("beta_fast", 32), p.FloatOr("beta_slow", 1)
+	// transformers passes over these two, vLLM multiplies by them.
+	if v := p.FloatOr("attn_factor", 1); v != 1 {
+		p.Fail("attn_factor", "is %v, want 1: runtimes disagree on whether it counts; attention_factor does", v)
+	}
+	if v := p.FloatOr("extrapolation_factor", 1); v != 1 {
+		p.Fail("extrapolation_factor", "is %v, want 1: runtimes disagree on whether it counts", v)
+	}
 	if factor < 1 {
 		p.Fail("factor", "is %v, want a number of at least 1", factor)
 	}

@@ -182,6 +182,8 @@ func TestRefuse(t *testing.T) {
 		yarn("rope_type", `"default"`):                                                                                `rope_scaling: rope_type is "default" and type "yarn"; leave one of them`,
 		yarn("rope_type", `"linear"`):                                                                                 `rope_scaling: rope_type is "linear" and type "yarn"; leave one of them`,
 		`{"rope_theta": 1e4, "rope_scaling": {"type": "default", "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096}}`: `rope_scaling: rope_type is "yarn" and type "default"; leave one of them`,
+		yarn("attn_factor", "2"):                         "rope_scaling: attn_factor is 2, want 1: runtimes disagree on whether it counts; attention_factor does",
+		yarn("extrapolation_factor", "0.5"):              "rope_scaling: extrapolation_factor is 0.5, want 1: runtimes disagree on whether it counts",
 		yarn("type", "3"):                                "rope_scaling: type is 3, want a text",
 		yarn("type", "null"):                             "rope_scaling: rope_type is missing beside factor; it changes the result and has no default",
 		yarn("factor", "null"):                           "rope_scaling: factor is missing; it changes the result and has no default",
@@ -212,6 +214,7 @@ func TestAccept(t *testing.T) {
 		`{"rope_theta": 1e4, "partial_rotary_factor": 1.0}`,
 		`{"rope_theta": 1e4, "partial_rotary_factor": null}`,
 		`{"rope_parameters": {"rope_theta": 1e4, "rope_type": "default", "partial_rotary_factor": 1}}`,
+		`{"rope_theta": 1e4, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 4096, "attn_factor": 1, "extrapolation_factor": 1.0}}`,
 	} {
 		if _, err := read(t, config, 16); err != nil {
 			t.Errorf("%s: %v", config, err)
