@@ -5,6 +5,9 @@ package model
 func Refuse(f *Fields, modelType string, layers int) {
 	f.Want("model_type", modelType)
 	f.Want("hidden_act", "silu")
+	if !f.BoolOr("is_causal", true) {
+		f.Fail("is_causal", "is false, as for embeddings; only attention to earlier tokens is supported")
+	}
 	refuseLayers(f, layers)
 	refuseQuantised(f)
 }

@@ -20,6 +20,7 @@ func TestRefuse(t *testing.T) {
 		{`"quantization_config": "fp8"`, `quantization_config is "fp8"` + quantised},
 		{`"compression_config": {"quant_method": "compressed-tensors"}`, `compression_config has quant_method "compressed-tensors"` + quantised},
 		{`"quantization": {"group_size": 64, "bits": 4}`, `quantization is {"group_size": 64, "bits": 4}` + quantised},
+		{`"is_causal": false`, "is_causal is false, as for embeddings; only attention to earlier tokens is supported"},
 		{`"hidden_act": "gelu"`, `hidden_act is "gelu"; only "silu" is supported`},
 	} {
 		f := parse(t, "{"+c.fields+"}")
@@ -32,8 +33,8 @@ func TestRefuse(t *testing.T) {
 func TestRefuseAccepts(t *testing.T) {
 	for _, text := range []string{
 		`{}`,
-		`{"model_type": "qwen2", "hidden_act": "silu", "layer_types": ["full_attention", "full_attention"]}`,
-		`{"model_type": null, "layer_types": null, "quantization_config": null}`,
+		`{"model_type": "qwen2", "is_causal": true, "hidden_act": "silu", "layer_types": ["full_attention", "full_attention"]}`,
+		`{"model_type": null, "layer_types": null, "is_causal": null, "quantization_config": null}`,
 	} {
 		f := parse(t, text)
 		Refuse(f, "qwen2", 2)

@@ -101,6 +101,9 @@ func refuse(f *model.Fields, layers int) {
 			f.Fail(field, "is true; projections with a bias are not supported")
 		}
 	}
+	if !f.BoolOr("rope_interleave", true) {
+		f.Fail("rope_interleave", "is false; only rotation of adjacent pairs is supported")
+	}
 	if scaling := rope.Parameters(f); scaling != nil && scaling.Has("mscale") != scaling.Has("mscale_all_dim") {
 		scaling.Fail("mscale", "and mscale_all_dim must both be set or both be absent: runtimes disagree on what one alone means")
 	}

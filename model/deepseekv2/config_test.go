@@ -129,6 +129,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		{map[string]any{"num_hidden_layers": 1, "layer_types": []string{"sliding_attention"}}, `layer_types has "sliding_attention"; only "full_attention" is supported`},
 		{map[string]any{"quantization_config": map[string]any{"quant_method": "fp8"}}, `quantization_config has quant_method "fp8"; quantised weights are not supported`},
 		{map[string]any{"attention_bias": true}, "attention_bias is true"},
+		{map[string]any{"rope_interleave": false}, "rope_interleave is false; only rotation of adjacent pairs is supported"},
 		{map[string]any{"mlp_bias": true}, "mlp_bias is true"},
 		{map[string]any{"num_attention_heads": 0}, "num_attention_heads is 0, want a whole number from 1"},
 		{map[string]any{"num_hidden_layers": 0}, "num_hidden_layers is 0"},

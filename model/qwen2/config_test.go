@@ -76,6 +76,8 @@ func TestReadConfig(t *testing.T) {
 		{map[string]any{"model_type": nil}, func(c Config) bool { return true }},
 		{map[string]any{"num_key_value_heads": nil}, func(c Config) bool { return c.KVHeads == 28 }},
 		{map[string]any{"use_sliding_window": nil}, func(c Config) bool { return true }},
+		// as Qwen2.5-7B-Instruct-1M has it
+		{map[string]any{"max_position_embeddings": 1010000, "rope_theta": 1e7, "dual_chunk_attention_config": map[string]any{"chunk_size": 262144, "local_size": 8192, "original_max_position_embeddings": 262144}}, func(c Config) bool { return c.MaxPositions == 1010000 }},
 		{map[string]any{"head_dim": 64}, func(c Config) bool { return c.HeadDim == 64 }},
 		{map[string]any{"rope_scaling": map[string]any{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}}, func(c Config) bool { return c.MaxPositions == 131072 }},
 		{map[string]any{"rope_scaling": map[string]any{"type": "yarn", "factor": 2, "original_max_position_embeddings": 8192}}, func(c Config) bool { return c.MaxPositions == 32768 }},
