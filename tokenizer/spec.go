@@ -24,11 +24,13 @@ type spec struct {
 	PostProcessor json.RawMessage `json:"post_processor"`
 	Decoder       json.RawMessage `json:"decoder"`
 	Model         struct {
-		Type    string           `json:"type"`
-		Dropout float64          `json:"dropout"`
-		Vocab   map[string]int32 `json:"vocab"`
-		Prefix  string           `json:"continuing_subword_prefix"`
-		Suffix  string           `json:"end_of_word_suffix"`
+		Type         string           `json:"type"`
+		Dropout      float64          `json:"dropout"`
+		Vocab        map[string]int32 `json:"vocab"`
+		Merges       json.RawMessage  `json:"merges"`
+		IgnoreMerges bool             `json:"ignore_merges"`
+		Prefix       string           `json:"continuing_subword_prefix"`
+		Suffix       string           `json:"end_of_word_suffix"`
 	} `json:"model"`
 }
 

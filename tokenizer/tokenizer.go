@@ -57,6 +57,9 @@ func Open(dir string) (*Tokenizer, error) {
 	if t.vocab, err = spec.vocabulary(); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.path, err)
 	}
+	if err = spec.checkMerges(&t.vocab); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.path, err)
+	}
 	if t.longest, err = spec.longest(&t.vocab); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.path, err)
 	}
