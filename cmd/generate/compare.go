@@ -216,7 +216,7 @@ func (c *compareFlags) question(cmd *cobra.Command, o *opened, prompt given) (qu
 	if !c.promptFlags.asked(cmd.Flags()) {
 		return c.taskFlags.question(cmd, o, &c.promptFlags, c.maxTokens)
 	}
-	ids, _, err := c.promptFlags.encode(cmd.Flags(), o, prompt)
+	ids, _, err := c.promptFlags.encode(cmd, o, prompt)
 	return question{ids: ids, maxTokens: cmp.Or(c.maxTokens, defaultAnswer)}, err
 }
 

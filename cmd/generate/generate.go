@@ -146,7 +146,7 @@ type generation struct {
 
 func (r *generation) run(prompt given) error {
 	flags := r.cmd.Flags()
-	ids, how, err := r.promptFlags.encode(flags, r.opened, prompt)
+	ids, how, err := r.promptFlags.encode(r.cmd, r.opened, prompt)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (p *promptFlags) text(cmd *cobra.Command) (string, error) {
 }
 
 // encode turns a prompt into ids of the model. how says what was done, for -v.
-func (p *promptFlags) encode(f *pflag.FlagSet, o *opened, g given) (ids []int32, how string, err error) {
+func (p *promptFlags) encode(cmd *cobra.Command, o *opened, g given) (ids []int32, how string, err error) {
 	if g.ids != nil {
 		for i, id := range g.ids {
 			if int(id) >= o.Config.Vocab {
@@ -124,9 +124,12 @@ func (p *promptFlags) encode(f *pflag.FlagSet, o *opened, g given) (ids []int32,
 	if err := atMost(o.Tokenizer, g.text, o.Config.MaxPositions); err != nil {
 		return nil, "", err
 	}
-	ids, how, err = p.encodeText(f, o.Tokenizer, o.Name, g.text)
+	ids, how, err = p.encodeText(cmd.Flags(), o.Tokenizer, o.Name, g.text)
 	if err == nil && len(ids) == 0 {
 		err = usagef("the prompt is empty: its text has no tokens")
+	}
+	if err == nil {
+		p.noteRaw(cmd.ErrOrStderr(), cmd.Flags(), o, ids)
 	}
 	return ids, how, err
 }
@@ -185,6 +188,9 @@ func asPrompt(err error) error {
 // template all the same.
 var baseModel = regexp.MustCompile(`(?i)(Qwen2\.5-[0-9.]+B|DeepSeek-V2-Lite)$`)
 
+// isBase reports whether a model is of those, by its name.
+func isBase(name string) bool { return baseModel.MatchString(filepath.Base(filepath.Clean(name))) }
+
 // chooseTemplate decides between raw text ("") and a chat template.
 func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (template, how string, err error) {
 	switch {
@@ -199,7 +205,7 @@ func (p *promptFlags) chooseTemplate(tok *tokenizer.Tokenizer, name string) (tem
 			return "", "", err
 		}
 		return "", "the text is raw (the checkpoint has no chat template)", nil
-	case baseModel.MatchString(filepath.Base(filepath.Clean(name))):
+	case isBase(name):
 		return "", "the text is raw (" + filepath.Base(name) + " is a base model; --chat-template uses a template)", nil
 	}
 	return tok.Template(), "chat template of the checkpoint", nil

@@ -129,6 +129,7 @@ func (s *sourceFlags) plan(cmd *cobra.Command, o *opened, prompt *promptFlags, m
 		return nil, err
 	}
 	p.noteUnused(cmd.ErrOrStderr(), cmd.Flags())
+	prompt.noteRaw(cmd.ErrOrStderr(), cmd.Flags(), o, nil)
 	for _, src := range p.sources {
 		p.prompts += src.rows * len(p.ways(src))
 		if p.prompts > eval.MaxPrompts {
