@@ -133,34 +133,46 @@ func takes(re *syntax.Regexp) bool {
 	return false // *, ?, borders
 }
 
-// checkPostProcessor refuses a template that does not place the text once: there is no second one.
+// checkPostProcessor refuses a template that does not place the text once, since there is no second one, or that places a
+// token without ids. It tells a template by its parts and takes names as they are: the library asks for no type, and Go
+// would take names in any case.
 func checkPostProcessor(raw json.RawMessage) error {
-	var c struct {
-		Type       string
-		Single     json.RawMessage
-		Processors json.RawMessage
+	var fields map[string]json.RawMessage
+	if isNull(raw) {
+		return nil
 	}
-	if json.Unmarshal(raw, &c) != nil {
-		return nil // the library names what is wrong
+	if json.Unmarshal(raw, &fields) != nil {
+		return errors.New("post_processor is not an object: download it again")
 	}
 	var parts []json.RawMessage
-	if json.Unmarshal(c.Processors, &parts) == nil {
+	if json.Unmarshal(fields["processors"], &parts) == nil {
 		for _, part := range parts {
 			if err := checkPostProcessor(part); err != nil {
 				return err
 			}
 		}
 	}
-	var pieces []struct {
-		Sequence *struct{ ID string }
+	if isNull(fields["single"]) {
+		return nil // not a template
 	}
-	if c.Type != "TemplateProcessing" || json.Unmarshal(c.Single, &pieces) != nil {
-		return nil
+	var pieces []map[string]map[string]json.RawMessage
+	var tokens map[string]json.RawMessage
+	if json.Unmarshal(fields["single"], &pieces) != nil || !isNull(fields["special_tokens"]) && json.Unmarshal(fields["special_tokens"], &tokens) != nil {
+		return errors.New("post_processor TemplateProcessing has a part of the wrong form (single, special_tokens): download it again")
 	}
 	places := ""
 	for _, piece := range pieces {
-		if piece.Sequence != nil {
-			places += piece.Sequence.ID
+		for kind, piece := range piece {
+			var id string
+			if json.Unmarshal(piece["id"], &id) != nil {
+				continue // the library names what is wrong
+			}
+			if _, ok := tokens[id]; !ok && kind == "SpecialToken" {
+				return fmt.Errorf("post_processor TemplateProcessing places the token %s in single, and special_tokens has no such token: download it again", quoted(id))
+			}
+			if kind == "Sequence" {
+				places += id
+			}
 		}
 	}
 	if places != "A" {

@@ -17,7 +17,8 @@ func TestWhatEndsTheLibrary(t *testing.T) {
 		return `{"type": "TemplateProcessing", "single": [` + pieces + `], "pair": [], "special_tokens": {}}`
 	}
 	const a, b = `{"Sequence": {"id": "A", "type_id": 0}}`, `{"Sequence": {"id": "B", "type_id": 0}}`
-	for _, c := range []struct{ text, want string }{
+	const c = `{"SpecialToken": {"id": "<|im_start|>", "type_id": 0}}`
+	for _, file := range []struct{ text, want string }{
 		{decoder(`"x": 1e400`), `decoder has "1e400" where a text, true or false is expected`},
 		{decoder(`"trim_offsets": -1e400`), `decoder has "-1e400" where`},
 		{decoder(`"x": ` + strings.Repeat("9", 400)), `decoder has "999`},
@@ -38,14 +39,23 @@ func TestWhatEndsTheLibrary(t *testing.T) {
 		{post(single("")), `post_processor TemplateProcessing places the texts "" in single`},
 		{post(single(a + ", " + a)), `post_processor TemplateProcessing places the texts "AA" in single`},
 		{post(`{"type": "Sequence", "processors": [` + single(a+", "+b) + `]}`), `post_processor TemplateProcessing places the texts "AB" in single`},
+		{post(single(c + ", " + a)), `post_processor TemplateProcessing places the token "<|im_start|>" in single, and special_tokens has no such token`},
+		{post(`{"type": "Sequence", "processors": [` + single(a+", "+c) + `]}`), `post_processor TemplateProcessing places the token "<|im_start|>"`},
+		{post(strings.Replace(single(c+", "+a), `"TemplateProcessing"`, `"x"`, 1)), `post_processor TemplateProcessing places the token`},
+		{post(strings.Replace(single(c+", "+a), `"single"`, `"Single": [], "single"`, 1)), `post_processor TemplateProcessing places the token`},
+		{post(`{"single": [` + c + `, ` + a + `], "Single": [` + a + `], "pair": [], "special_tokens": {}}`), `post_processor TemplateProcessing places the token`},
+		{post(`[[` + c + `, ` + a + `], [], {}]`), `post_processor is not an object`},
+		{post(`{"type": "Sequence", "processors": [[[` + c + `, ` + a + `], [], {}]]}`), `post_processor is not an object`},
+		{post(single(`{"Sequence": ["A", 0]}, {"SpecialToken": ["<|im_start|>", 0]}`)), `post_processor TemplateProcessing has a part of the wrong form`},
+		{post(strings.Replace(single(a), "{}", "[]", 1)), `post_processor TemplateProcessing has a part of the wrong form`},
 	} {
-		tok, err := Open(folder(t, map[string]string{"tokenizer.json": c.text}))
+		tok, err := Open(folder(t, map[string]string{"tokenizer.json": file.text}))
 		if err == nil {
 			_, err = tok.Encode("text", EncodeOptions{})
 			_ = tok.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "/tokenizer.json: "+c.want) {
-			t.Errorf("want an error with %q, have %v", c.want, err)
+		if err == nil || !strings.Contains(err.Error(), "/tokenizer.json: "+file.want) {
+			t.Errorf("want an error with %q, have %v", file.want, err)
 		}
 	}
 }
