@@ -17,6 +17,9 @@ type config struct {
 	chatTemplate   json.RawMessage
 }
 
+// decides tells whether the configuration says which special tokens a text gets, in place of the post-processor.
+func (c *config) decides() bool { return c.addBOS != nil || c.addEOS != nil }
+
 type token struct {
 	text string // "" when there is none
 	id   int32

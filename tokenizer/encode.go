@@ -25,7 +25,7 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, fmt.Errorf("text is not UTF-8: byte %d is %#02x: convert it", at, text[at])
 	}
-	byConfig := t.config.addBOS != nil || t.config.addEOS != nil
+	byConfig := t.config.decides()
 	ids, err := t.encode(text, o.ControlAsText, o.AddSpecial && !byConfig)
 	if err != nil || !o.AddSpecial || !byConfig {
 		return ids, err

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -253,5 +254,42 @@ func TestMarkedEncodingAsLibrary(t *testing.T) {
 				t.Fatalf("%q: %v, %v, want %v", text, got, err, want)
 			}
 		})
+	}
+}
+
+// Ids that post_processor adds are of the vocabulary, where it adds any: tokenizer_config.json can decide in its place.
+func TestAddedIDs(t *testing.T) {
+	template := func(id int64) string {
+		return edited(t, func(doc map[string]any) {
+			doc["post_processor"] = map[string]any{
+				"type":   "TemplateProcessing",
+				"single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<x>", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}},
+				"pair":   []any{}, "special_tokens": map[string]any{"<x>": map[string]any{"id": "<x>", "ids": []any{4093, id}, "tokens": []any{"<x>", "<x>"}}},
+			}
+		})
+	}
+	roberta := edited(t, func(doc map[string]any) {
+		doc["post_processor"] = map[string]any{"type": "RobertaProcessing", "cls": []any{"<s>", 4094}, "sep": []any{"</s>", 4096}, "trim_offsets": true, "add_prefix_space": false}
+	})
+	decided := template(4096)
+	if err := os.WriteFile(decided+"/tokenizer_config.json", []byte(`{"add_bos_token": false}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dir, want string }{
+		{template(4095), ""},
+		{template(4096), "post_processor adds a token with the id 4096"},
+		{template(99999999), "post_processor adds a token with the id 99999999"},
+		{template(1<<32 - 1), "post_processor adds a token with the id 4294967295"},
+		{roberta, "post_processor adds a token with the id 4096"},
+		{decided, ""},
+	} {
+		tok, err := Open(c.dir)
+		if err == nil {
+			err = tok.Close()
+		}
+		want := c.dir + "/tokenizer.json: " + c.want + ", which the vocabulary lacks: download the file again"
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
 	}
 }

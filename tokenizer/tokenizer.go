@@ -20,6 +20,7 @@ package tokenizer
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,7 +68,7 @@ func Open(dir string) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.template, t.noTemplate = readTemplate(dir, t.config.chatTemplate)
-	if err := t.checkAdded(spec.AddedTokens); err != nil {
+	if err := cmp.Or(t.checkAdded(spec.AddedTokens), t.checkPost()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -90,6 +91,20 @@ func (t *Tokenizer) checkAdded(tokens []addedToken) error {
 		}
 	}
 	return nil
+}
+
+// checkPost makes sure that what post_processor adds to a text are tokens. It tells so by adding them to none.
+func (t *Tokenizer) checkPost() error {
+	if t.config.decides() {
+		return nil
+	}
+	ids, err := t.encode("", false, true)
+	for _, id := range ids {
+		if !t.vocab.has(id) {
+			return fmt.Errorf("%s/tokenizer.json: post_processor adds a token with the id %d, which the vocabulary lacks: download the file again", t.dir, uint32(id))
+		}
+	}
+	return err
 }
 
 // Close frees the library's memory. The Tokenizer must not be used afterwards.
