@@ -113,7 +113,7 @@ func (t *Tokenizer) instance(m mode) (*tokenizers.Tokenizer, error) {
 	}
 	lib, err := tokenizers.FromBytes(data, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%s/tokenizer.json: %w: download it again", t.dir, err)
+		return nil, fmt.Errorf("%s/tokenizer.json: %w: download it again", t.dir, libraryError(err))
 	}
 	t.instances[m] = lib
 	return lib, nil

@@ -83,6 +83,25 @@ func expected(kind reflect.Kind) string {
 	return "a text"
 }
 
+// libraryTypes are the library's names for parts of tokenizer.json, as far as they tell them apart.
+var libraryTypes = []struct{ begins, field string }{
+	{"Merge", "model.merges"}, {"Model", "model"}, {"Normalizer", "normalizer"}, {"PreTokenizer", "pre_tokenizer"},
+	{"PostProcessor", "post_processor"}, {"Decoder", "decoder"},
+}
+
+// libraryError is an error of the library on reading tokenizer.json that names a field, not a type of Rust.
+func libraryError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "Failed to create tokenizer from bytes: ")
+	_, name, untagged := strings.Cut(text, "untagged enum ")
+	for _, t := range libraryTypes {
+		if untagged && strings.HasPrefix(name, t.begins) {
+			_, place, _ := strings.Cut(name, " at ") // line 56 column 22, where the part ends
+			return fmt.Errorf("%s lacks a field or has one of the wrong form (before %s)", t.field, cmp.Or(place, "its end"))
+		}
+	}
+	return errors.New(text)
+}
+
 // maxExcerpt bounds how much of a text from a checkpoint an error repeats, in bytes.
 const maxExcerpt = 200
 

@@ -125,6 +125,13 @@ func (s *spec) check() error {
 	if err == nil && decoder == nil {
 		err = errors.New("decoder is missing: ByteLevel is needed")
 	}
+	switch {
+	case err != nil:
+	case s.Model.Vocab == nil:
+		err = errors.New("model.vocab is missing: download it again")
+	case isNull(s.Model.Merges):
+		err = errors.New("model.merges is missing: download it again")
+	}
 	return err
 }
 
