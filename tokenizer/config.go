@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"blitzen/internal/excerpt"
 )
 
 // config is what is used of tokenizer_config.json and special_tokens_map.json.
@@ -81,7 +83,7 @@ func readToken(raw json.RawMessage, ids map[string]int32) (t token, err error) {
 	}
 	id, ok := ids[t.text]
 	if !ok && t.text != "" {
-		return t, fmt.Errorf("%s is not in tokenizer.json: take both from one download", quoted(t.text))
+		return t, fmt.Errorf("%s is not in tokenizer.json: take both from one download", excerpt.Quoted(t.text))
 	}
 	t.id = id
 	return t, nil
@@ -138,5 +140,5 @@ func defaultTemplate(raw json.RawMessage) (text string, err error) {
 		}
 		names = append(names, t.Name)
 	}
-	return "", fmt.Errorf("none of the chat templates (%s) is named default: give one as a file", quoted(strings.Join(names, ", ")))
+	return "", fmt.Errorf("none of the chat templates (%s) is named default: give one as a file", excerpt.Quoted(strings.Join(names, ", ")))
 }

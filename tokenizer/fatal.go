@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"blitzen/internal/excerpt"
 )
 
 // checkFatal refuses what the library ends the program over, on reading the file or on the first text.
@@ -40,7 +42,7 @@ func fieldsOnce(document []byte) error {
 		}
 		folded := strings.ToLower(fmt.Sprint(name))
 		if seen[folded] {
-			return fmt.Errorf("the field %s comes twice: download it again", quoted(folded))
+			return fmt.Errorf("the field %s comes twice: download it again", excerpt.Quoted(folded))
 		}
 		seen[folded] = true
 		var value json.RawMessage
@@ -74,7 +76,7 @@ func checkDecoder(raw json.RawMessage) error {
 			token = "null"
 		}
 		if at > 0 && token != json.Delim('}') {
-			return fmt.Errorf("decoder has %s where a text, true or false is expected: download it again", quoted(fmt.Sprint(token)))
+			return fmt.Errorf("decoder has %s where a text, true or false is expected: download it again", excerpt.Quoted(fmt.Sprint(token)))
 		}
 	}
 }
@@ -100,7 +102,7 @@ func checkNormalizer(raw json.RawMessage) error {
 	case c.Type == "Replace" && text != nil && *text == "":
 		return errors.New("normalizer Replace has nothing to replace: download it again")
 	case c.Type == "Replace" && pattern != nil && mayBeEmpty(*pattern):
-		return fmt.Errorf("normalizer Replace: the pattern %s matches an empty text, or is written in a way that hides whether it does: that is not supported", quoted(*pattern))
+		return fmt.Errorf("normalizer Replace: the pattern %s matches an empty text, or is written in a way that hides whether it does: that is not supported", excerpt.Quoted(*pattern))
 	}
 	for _, part := range c.Normalizers {
 		if err := checkNormalizer(part); err != nil {
@@ -168,7 +170,7 @@ func checkPostProcessor(raw json.RawMessage) error {
 				continue // the library names what is wrong
 			}
 			if _, ok := tokens[id]; !ok && kind == "SpecialToken" {
-				return fmt.Errorf("post_processor TemplateProcessing places the token %s in single, and special_tokens has no such token: download it again", quoted(id))
+				return fmt.Errorf("post_processor TemplateProcessing places the token %s in single, and special_tokens has no such token: download it again", excerpt.Quoted(id))
 			}
 			if kind == "Sequence" {
 				places += id
@@ -176,7 +178,7 @@ func checkPostProcessor(raw json.RawMessage) error {
 		}
 	}
 	if places != "A" {
-		return fmt.Errorf("post_processor TemplateProcessing places the texts %s in single, expected A, once: download it again", quoted(places))
+		return fmt.Errorf("post_processor TemplateProcessing places the texts %s in single, expected A, once: download it again", excerpt.Quoted(places))
 	}
 	return nil
 }

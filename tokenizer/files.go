@@ -9,8 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
+
+	"blitzen/internal/excerpt"
 )
 
 // maxFile is the largest file that is read, in bytes: those of large vocabularies have some 20 MiB.
@@ -62,7 +63,7 @@ func parseJSON(name string, text []byte, into any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s is not JSON: byte %d: %w: download it again", name, syntax.Offset, err)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s: %s is %s, expected %s: download it again", name, cmp.Or(kind.Field, "the whole"), excerpt(kind.Value), expected(kind.Type.Kind()))
+		return fmt.Errorf("%s: %s is %s, expected %s: download it again", name, cmp.Or(kind.Field, "the whole"), excerpt.Of(kind.Value), expected(kind.Type.Kind()))
 	}
 	return err
 }
@@ -101,17 +102,3 @@ func libraryError(err error) error {
 	}
 	return errors.New(text)
 }
-
-// maxExcerpt bounds how much of a text from a checkpoint an error repeats, in bytes.
-const maxExcerpt = 200
-
-// excerpt is the beginning of a text.
-func excerpt(text string) string {
-	if len(text) <= maxExcerpt {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
-}
-
-// quoted is the beginning of a text from a checkpoint as an error may show it: control characters are escaped.
-func quoted(text string) string { return strconv.Quote(excerpt(text)) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"blitzen/internal/excerpt"
 )
 
 // checkPatterns refuses regular expressions of a component and its parts for which the
@@ -25,7 +27,7 @@ func checkPatterns(raw json.RawMessage, what string) error {
 		return err
 	}
 	if repeatsChoice(c.Pattern.Regex) {
-		return fmt.Errorf("%s: the pattern %s repeats a choice or is written in a way that hides whether it does: it could take time without end", what, quoted(c.Pattern.Regex))
+		return fmt.Errorf("%s: the pattern %s repeats a choice or is written in a way that hides whether it does: it could take time without end", what, excerpt.Quoted(c.Pattern.Regex))
 	}
 	for _, part := range append(c.Normalizers, c.Pretokenizers...) {
 		if err := checkPatterns(part, what); err != nil {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"blitzen/internal/excerpt"
 )
 
 // spec is what this package reads of tokenizer.json.
@@ -86,13 +88,13 @@ const maxParts = 16
 
 func (s *spec) check() error {
 	if s.Model.Type != "BPE" && s.Model.Type != "" {
-		return fmt.Errorf("model type %s is not supported, only byte-level BPE", quoted(s.Model.Type))
+		return fmt.Errorf("model type %s is not supported, only byte-level BPE", excerpt.Quoted(s.Model.Type))
 	}
 	if s.Model.Dropout != 0 {
 		return fmt.Errorf("model dropout %v would split text at random: set it to null", s.Model.Dropout)
 	}
 	if s.Model.Prefix != "" || s.Model.Suffix != "" {
-		return fmt.Errorf("continuing_subword_prefix %s and end_of_word_suffix %s are not supported: byte-level BPE has none", quoted(s.Model.Prefix), quoted(s.Model.Suffix))
+		return fmt.Errorf("continuing_subword_prefix %s and end_of_word_suffix %s are not supported: byte-level BPE has none", excerpt.Quoted(s.Model.Prefix), excerpt.Quoted(s.Model.Suffix))
 	}
 	if n := len(s.AddedTokens); n > maxAdded {
 		return fmt.Errorf("%d added tokens: at most %d are supported", n, maxAdded)
@@ -149,7 +151,7 @@ func types(raw json.RawMessage, what string, known []string) ([]string, error) {
 		return nil, err
 	}
 	if !slices.Contains(known, c.Type) {
-		return nil, fmt.Errorf("unknown %s type %s: known are %s", what, quoted(c.Type), strings.Join(known, ", "))
+		return nil, fmt.Errorf("unknown %s type %s: known are %s", what, excerpt.Quoted(c.Type), strings.Join(known, ", "))
 	}
 	if c.Type != "Sequence" {
 		return []string{c.Type}, nil

@@ -27,6 +27,8 @@ import (
 	"slices"
 	"sync"
 
+	"blitzen/internal/excerpt"
+
 	"github.com/daulet/tokenizers"
 )
 
@@ -87,7 +89,7 @@ func (t *Tokenizer) checkAdded(tokens []addedToken) error {
 		}
 		if len(ids) == 1 && ids[0] != token.ID {
 			return fmt.Errorf("%s/tokenizer.json: the added token %q has the id %d, but the vocabulary without gaps gives it %d",
-				t.dir, excerpt(token.Content), token.ID, ids[0])
+				t.dir, excerpt.Of(token.Content), token.ID, ids[0])
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"blitzen/internal/excerpt"
 )
 
 // UnusedError says that a chat template leaves out a message: the model would not read it.
@@ -15,7 +17,7 @@ type UnusedError struct {
 
 func (e *UnusedError) Error() string {
 	return fmt.Sprintf("chat template of %s: it leaves out the content of message %d (role %s), so that the model would not read it",
-		e.Path, e.Index, quoted(e.Role))
+		e.Path, e.Index, excerpt.Quoted(e.Role))
 }
 
 // checkUsed returns an UnusedError if text, which is what source renders, does not depend on what a message says. It

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"blitzen/internal/excerpt"
 )
 
 // vocabulary holds each token's piece and text by id. An id without a token has an empty piece.
@@ -30,7 +32,7 @@ func (s *spec) vocabulary() (vocabulary, error) {
 	added := map[string]int32{}
 	for _, token := range s.AddedTokens {
 		if id, ok := added[token.Content]; ok && id != token.ID {
-			return v, fmt.Errorf("the added token %s has two ids, %d and %d: download the file again", quoted(token.Content), id, token.ID)
+			return v, fmt.Errorf("the added token %s has two ids, %d and %d: download the file again", excerpt.Quoted(token.Content), id, token.ID)
 		}
 		added[token.Content], v.ids[token.Content] = token.ID, token.ID
 		if token.Special {
@@ -72,7 +74,7 @@ func (s *spec) vocabulary() (vocabulary, error) {
 func (v *vocabulary) outside() error {
 	for _, piece := range slices.Sorted(maps.Keys(v.ids)) {
 		if id := v.ids[piece]; id < 0 || id > maxID || piece == "" {
-			return fmt.Errorf("token %s has the id %d: pieces are not empty and ids lie in 0..%d: download the file again", quoted(piece), id, maxID)
+			return fmt.Errorf("token %s has the id %d: pieces are not empty and ids lie in 0..%d: download the file again", excerpt.Quoted(piece), id, maxID)
 		}
 	}
 	return nil
@@ -84,7 +86,7 @@ func (v *vocabulary) shared() error {
 	for _, piece := range slices.Sorted(maps.Keys(v.ids)) { // so that the message is always the same
 		id := v.ids[piece]
 		if first, ok := owner[id]; ok {
-			return fmt.Errorf("the tokens %s and %s have the same id %d: download the file again", quoted(first), quoted(piece), id)
+			return fmt.Errorf("the tokens %s and %s have the same id %d: download the file again", excerpt.Quoted(first), excerpt.Quoted(piece), id)
 		}
 		owner[id] = piece
 	}

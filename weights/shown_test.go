@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"blitzen/internal/excerpt"
+
 	"pgregory.net/rapid"
 )
 
@@ -24,7 +26,7 @@ func TestShown(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		got := shown(rapid.String().Draw(t, "value"))
-		if len(got) > mostShown+len("…") || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b\x00") {
+		if len(got) > excerpt.Most+len("…") || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b\x00") {
 			t.Errorf("shown as %q", got)
 		}
 	})

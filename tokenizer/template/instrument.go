@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"blitzen/internal/excerpt"
 )
 
 var (
@@ -34,7 +36,7 @@ func bounded(kind byte, code string) error {
 	word := strings.TrimSpace(code)
 	if kind == '%' && (strings.HasPrefix(word, "set") && strings.Contains(word, "=") && !setTag.MatchString(word) ||
 		strings.HasPrefix(word, "for") && !forTag.MatchString(word)) {
-		return fmt.Errorf("cannot read the tag %s", quoted(word))
+		return fmt.Errorf("cannot read the tag %s", excerpt.Quoted(word))
 	}
 	if method := mutation.FindStringSubmatch(code); method != nil {
 		return fmt.Errorf(".%s is not supported: transformers refuses methods that change a value too", method[1])

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"blitzen/internal/excerpt"
 )
 
 // The engine computes "a" + 1, 1 < "a", 7 / 0 or "%s" % x where Jinja2 has an error or another result, binds some operators
@@ -48,7 +50,7 @@ func (t tagBody) operators(kind byte) (string, error) {
 
 // fail notes that a token does not belong where it stands.
 func (p *parser) fail(token string) {
-	p.stop(fmt.Errorf("cannot read the tag %s: %s is not expected there", quoted(strings.TrimSpace(p.t.code())), quoted(token)))
+	p.stop(fmt.Errorf("cannot read the tag %s: %s is not expected there", excerpt.Quoted(strings.TrimSpace(p.t.code())), excerpt.Quoted(token)))
 }
 
 // stop ends reading.

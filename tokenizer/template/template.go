@@ -27,6 +27,8 @@ import (
 	"strings"
 	"unicode"
 
+	"blitzen/internal/excerpt"
+
 	"github.com/ardanlabs/jinja"
 )
 
@@ -63,7 +65,7 @@ func renderUntil(done <-chan struct{}, source string, variables map[string]jinja
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			text, err = "", fmt.Errorf("the template engine failed: %s", excerpt(fmt.Sprint(p)))
+			text, err = "", fmt.Errorf("the template engine failed: %s", excerpt.Of(fmt.Sprint(p)))
 		}
 	}()
 	compiled, err := jinja.Compile(source)
@@ -77,7 +79,7 @@ func renderUntil(done <-chan struct{}, source string, variables map[string]jinja
 	variables["raise_exception"] = jinja.NewCallable("raise_exception", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 		raised = errors.New("the template refuses these messages")
 		if len(args) > 0 && args[0].IsString() {
-			raised = fmt.Errorf("the template refuses these messages: %s", quoted(args[0].AsString()))
+			raised = fmt.Errorf("the template refuses these messages: %s", excerpt.Quoted(args[0].AsString()))
 		}
 		return jinja.Undefined(), raised
 	})
@@ -93,7 +95,7 @@ func renderUntil(done <-chan struct{}, source string, variables map[string]jinja
 
 // engineError repeats what the engine says, which can hold parts of the template, so that it is safe to print.
 func engineError(err error) error {
-	text := excerpt(err.Error())
+	text := excerpt.Of(err.Error())
 	if strings.ContainsFunc(text, unicode.IsControl) {
 		text = strconv.Quote(text)
 	}
