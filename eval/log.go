@@ -196,10 +196,10 @@ func parse(data []byte) (r Results, end int, err error) {
 			continue
 		}
 		var a Answer
-		if err := json.Unmarshal(line, &a); err != nil {
+		if err := decode(line, &a); err != nil {
 			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
-		if err := cmp.Or(r.belongs(a), a.agrees(), decode(line, &a)); err != nil {
+		if err := cmp.Or(r.belongs(a), a.agrees()); err != nil {
 			return r, 0, fmt.Errorf("line %d: %w", number, err)
 		}
 		if before := lines[a.key()]; before > 0 {
@@ -223,7 +223,13 @@ func parse(data []byte) (r Results, end int, err error) {
 func decode(line []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
-	return dec.Decode(into)
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("more follows the object")
+	}
+	return nil
 }
 
 // belongs says why an answer cannot be one of a run with this header: the file

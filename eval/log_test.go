@@ -105,6 +105,7 @@ func TestLogRefuses(t *testing.T) {
 		"torn header":      {string(first[:20]), "", nil},
 		"another file":     {"keep", "it is not a results file: name another", nil},
 		"lines":            {"a\nb\n", "it is not a results file of this version: its first line is no header", nil},
+		"after the header": {string(first[:len(first)-1]) + " 7\n", "it is not a results file of this version: its first line is no header", nil},
 		"middle line":      {string(first) + "x\n{}\n", "line 2: invalid character 'x'", nil},
 		"unknown arm":      {string(first) + `{"prompt":0,"arm":1}` + "\n", "line 2: prompt 0, arm 1: the header has 6 prompts and 1 arms", nil},
 		"other hash":       {string(first), `the hash of the model's weights differs: abd, and abc there`, func(h *Header) { h.Model.Hash = "abd" }},

@@ -24,7 +24,7 @@ func TestTampered(t *testing.T) {
 		want  string
 	}{
 		"twice":        {[]any{h, first, first}, "line 3: prompt 0, arm 0, repeat 0 is in line 2 already: keep one of them"},
-		"two files":    {[]any{h, first, h}, "line 3: prompt 0, arm 0: "},
+		"two files":    {[]any{h, first, h}, `line 3: json: unknown field "evaluation"`},
 		"no answer":    {[]any{h, struct{}{}}, "line 2: prompt 0, arm 0: "},
 		"other arm":    {[]any{h, with(func(a *Answer) { a.Label = "other" })}, `line 2: prompt 0, arm 0: the answer is one of "other", and the header's arm is "dense"`},
 		"repeat":       {[]any{h, with(func(a *Answer) { a.Repeat = 1 })}, "line 2: prompt 0, arm 0, repeat 1: the header has 1"},
