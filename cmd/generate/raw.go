@@ -37,8 +37,10 @@ func chatToken(tok *tokenizer.Tokenizer, eos []int32) string {
 // will be poor. ids are those of the text, or nil for a task's: with such
 // tokens in it the text is a chat already.
 func (p *promptFlags) noteRaw(w io.Writer, f *pflag.FlagSet, o *opened, ids []int32) {
-	template, _, err := p.chooseTemplate(o.Tokenizer, o.Name)
-	if f.Lookup("raw") == nil || p.raw || template != "" || err != nil || isBase(o.Name) {
+	if f.Lookup("raw") == nil || p.raw || p.template != "" || isBase(o.Name) {
+		return
+	}
+	if template, _, err := p.chooseTemplate(o.Tokenizer, o.Name); template != "" || err != nil {
 		return
 	}
 	token := chatToken(o.Tokenizer, o.EOS)
